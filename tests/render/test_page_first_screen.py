@@ -104,9 +104,16 @@ def test_keys_lead_to_columns(training: Path, visit: Visit) -> None:
     assert page.evaluate("[placeAmong('ArrowRight', 4, 5), placeAmong('ArrowRight', -1, 5)]") == [4, 0]
 
 
+def test_a_name_is_found_as_tables_write_it(training: Path, visit: Visit) -> None:
+    page = visit(training)
+    words = ["wise", "elem…wise", "wise…elem", "ELEM", "…"]
+    found = page.evaluate("words => words.map((word) => holdsParts('Elementwise', word))", words)
+    assert found == [True, True, False, False, True]  # the word is in lower case
+
+
 def test_the_event_that_is_most_like_a_time_is_found(training: Path, visit: Visit) -> None:
     page = visit(training)
-    page.evaluate("timelines[0].ready")
+    picture(page).evaluate(DRAWN)
     found = page.evaluate(
         """() => {
           const { events, lanes } = timelines[0].content;

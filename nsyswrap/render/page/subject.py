@@ -82,6 +82,7 @@ class Subject:
         self.captures = {label: capture.decided().viewed(shared=True) for label, capture in captures.items()}
         self.job = job
         self.is_part = False  # of the steady parts alone
+        self.every = self  # the whole captures
         self.summaries = {
             label: _without_paths(summary.summarize(capture, alone=True, sections=_TABLES))
             for label, capture in self.captures.items()
@@ -121,7 +122,7 @@ class Subject:
         if not any(map(self.is_steady, self.captures)):
             return None
         part = copy(self)
-        part.is_part = True
+        part.is_part, part.every = True, self
         part.captures = {label: _steady_view(capture) for label, capture in self.captures.items()}
         part._made = MadeReports()  # noqa: SLF001 - of this class
         return part
@@ -130,6 +131,11 @@ class Subject:
         """Return the number of steps if what is shown of a capture is of them alone, else 0."""
         answer = self.summaries[label].answer
         return answer.steps.count if self.is_part and answer is not None and answer.steps else 0
+
+    def kernel_names(self, label: str) -> set[str]:
+        """Return the names of all kernels of a capture, of which each has one readable form on the page."""
+        every = self.every.tables("cuda_gpu_kern_sum")[label]
+        return {str(name) for name in every.data["name"]}
 
     def time_ns(self, label: str) -> int:
         """Return the time that is shown of a capture in ns, summed over devices and processes."""

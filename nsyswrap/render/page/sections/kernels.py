@@ -21,6 +21,7 @@ _TABLES = ("kernel_class_sum", "kernel_efficiency")
 _UNITS = {True: "tensor cores", False: "CUDA cores", None: ""}
 _CLASSES = (None, None, "detail", "aside", None)  # what a narrow screen hides
 _MODULE_WIDTH = 32  # characters
+_OUTSIDE = "(no range)"  # as reports name it
 _SAME_MODULE = 0.995  # of a kernel's time: the others are not worth a word
 
 
@@ -47,11 +48,11 @@ def _parts(subject: Subject) -> Iterator[Markup | None]:
 def _first(subject: Subject, label: str, table: Table) -> Markup:
     """Return the kernels with most time. A bar as wide as its cell is all of the time."""
     rows = table.records(_MOST)
-    names = short_names({str(row["name"]) for row in rows})
+    names = short_names(subject.kernel_names(label))
     modules, window_ns = _modules(subject, label), max(subject.time_ns(label), 1)
     steps = subject.steps_shown(label)
     of = "a step" if steps else "the time"
-    lines = [_line(("Kernel", f"Share of {of}", "Time", "What", "Module"), "th")]
+    lines = [_line(("Kernel", f"Share of {of}", "Time", "What", _module_header(modules)), "th")]
     for row in rows:
         name, share = str(row["name"]), row["total_ns"] / window_ns
         kind = classify(name, subject.captures[label].view.classes)
@@ -96,6 +97,14 @@ def _modules(subject: Subject, label: str) -> Mapping[str, str]:
         of_kernel = times.setdefault(str(row["name"]), {})
         of_kernel[str(row["module"])] = of_kernel.get(str(row["module"]), 0) + row["total_ns"]
     return {name: _most(of_kernel) for name, of_kernel in times.items()}
+
+
+def _module_header(modules: Mapping[str, str]) -> str:
+    """Return the header of the modules: where they are not known, how to record them."""
+    if not modules:
+        return "Module (none recorded: profile --modules)"
+    outside = any(text.startswith(_OUTSIDE) for text in modules.values())
+    return "Module (of backward: profile --modules)" if outside else "Module"
 
 
 def _most(times: Mapping[str, int]) -> str:

@@ -19,7 +19,7 @@ class Search {
       this.output.textContent = "";
       return;
     }
-    const holds = (i) => events.names[i].toLowerCase().includes(word) || events.full[i].toLowerCase().includes(word);
+    const holds = (i) => holdsParts(events.names[i], word) || holdsParts(events.full[i], word);
     const names = new Set(events.names.map((_, i) => i).filter(holds));
     this.picture.found = names;
     this.places = names.size ? events.named(names) : [];
@@ -27,6 +27,16 @@ class Search {
     const count = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
     this.output.textContent = `${count(this.places.length, "event")}${part}, ${count(names.size, "name")}`;
   }
+}
+
+// True if a name has a word; tables leave out the middle of long names, for which "…" stands.
+function holdsParts(name, word) {
+  let at = 0;
+  return word.split("…").every((part) => {
+    const found = name.toLowerCase().indexOf(part, at);
+    at = found + part.length;
+    return found >= 0;
+  });
 }
 
 // The event of a lane that has most in common with a part of time; -1 if none meets it.

@@ -726,7 +726,8 @@ def _names(picture: Picture) -> tuple[NDArray[Any], dict[str, list[str]]]:
         used, codes = np.unique(lane.name[rows], return_inverse=True)
         known = [numbers.setdefault(lane.names[code], len(numbers)) for code in used.tolist()]
         parts.append(np.array(known, np.int64)[codes])
-    readable = distinct_names(numbers)
+    kernels = {text for lane in picture.lanes if lane.family == KERNELS for text in lane.names}
+    readable = distinct_names({*numbers, *kernels})  # as in the table of all kernels, also of those not kept
     return np.concatenate(parts), {
         "names": [clipped(plain(readable[text]), _NAME_LENGTH) for text in numbers],
         "full": [clipped(plain(text), _LONGEST_NAME) for text in numbers],
