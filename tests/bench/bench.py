@@ -16,7 +16,19 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from contenders import PARTS, ROOT, START, at_the_start, environment, on_export, profiling
+import many
+from contenders import (
+    MANY_RUNS,
+    ON_EXPORT,
+    PARTS,
+    ROOT,
+    START,
+    at_the_start,
+    environment,
+    many_runs,
+    on_export,
+    profiling,
+)
 from made_ranges import add_ranges
 from measure import measured
 from outcome import Bench, as_json, as_text, ratios
@@ -99,10 +111,12 @@ def _run(options: argparse.Namespace, scratch: Path) -> None:
     nsys = _nsys(options.nsys)
     _compile()
     benches = []
-    if set(options.only) != {START}:
+    if set(options.only) & set(ON_EXPORT):
         benches = [_on(export, nsys, options, scratch) for export in _exports(options, scratch)]
     if START in options.only:
         benches.append(_short(nsys, options.rounds, scratch))
+    if MANY_RUNS in options.only:
+        benches.append(_of_many_runs(options.rounds, scratch))
     found = ratios(benches)
     print(as_text(benches, found))
     if options.json:
@@ -171,6 +185,12 @@ def _short(nsys: Nsys, rounds: int, scratch: Path) -> Bench:
         **timed(profiling(nsys), nothing, rounds, scratch),
     }
     return Bench(f"Short commands: medians; rounds: {many}, of profiling {rounds}", 0, costs)
+
+
+def _of_many_runs(rounds: int, scratch: Path) -> Bench:
+    _say("many runs")
+    costs = timed(many_runs(), Exports(ROOT, ROOT), rounds, scratch)
+    return Bench(f"Among {many.RUNS:,} runs: medians; rounds: {rounds}", 0, costs)
 
 
 def _rows(export: Path, table: str) -> int:

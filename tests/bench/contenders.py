@@ -9,6 +9,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+import many
+
 from nsyswrap.base.nsys.find import Nsys
 from nsyswrap.capture.schema import EVENTS
 
@@ -27,13 +29,17 @@ REPORT, ADVICE, VIEW = "nsyswrap report", "nsyswrap report --advice", "nsyswrap 
 PERFETTO = "nsyswrap export --perfetto"
 # Two runs are compared, read as a default screen reads one; and both with NVTX ranges in them.
 COMPARE, COMPARE_RANGES = "nsyswrap compare", "nsyswrap compare (NVTX)"
-# What is short, and its measure.
+# The screen of 1 % of the time, without and with the times that an earlier command has stored.
+SCREEN_WINDOWS = ("nsyswrap report (1 % of the time, first)", "nsyswrap report (1 % of the time)")
+COLLECT, COLLECT_AGAIN = "nsyswrap collect", "nsyswrap collect, again"
+# Many runs are listed, or the newest is found; and the measure of what is short.
+NEWEST, RUNS = "nsyswrap report (newest run)", "nsyswrap runs"
 SCREEN, IMPORT_PANDAS = "nsyswrap report add2/both", "import pandas"
 HELP, TAB, IMPORT_CLICK = "nsyswrap --help", "nsyswrap report --ti<TAB>", "import click"
 PROFILE, NSYS_PROFILE = "nsyswrap profile true", "nsys profile --stats=true true"
-ON_EXPORT = ("summaries", "traces", "nvtx", "all", "screen", "perfetto", "compare")
-START = "start"
-PARTS = (*ON_EXPORT, START)
+ON_EXPORT = ("summaries", "traces", "nvtx", "all", "screen", "perfetto", "compare", "collect")
+START, MANY_RUNS = "start", "runs"
+PARTS = (*ON_EXPORT, START, MANY_RUNS)
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,7 @@ def on_export(nsys: Nsys, parts: Sequence[str]) -> list[Contender]:
         "screen": [*ours, *_screens(nsys)],
         "perfetto": [*ours, Contender(PERFETTO, _perfetto)],
         "compare": _comparisons(),
+        "collect": [*ours, *_collections()],
     }
     chosen = [one for part in ON_EXPORT if part in parts for one in of_parts[part]]
     return list({one.name: one for one in chosen}.values())
@@ -93,6 +100,9 @@ def _screens(nsys: Nsys) -> Iterator[Contender]:
     yield Contender(VIEW, lambda export, folder: _nsyswrap("view", export, "-o", folder / "view.html"))
     five = _by_us(nsys, SUMMARIES)
     yield Contender(WINDOW, lambda export, folder: [*five(export, folder), f"--time={_window(export)}"])
+    first, later = SCREEN_WINDOWS
+    yield Contender(first, lambda export, folder: [*_cached_in(folder), *_window_screen(export)])
+    yield Contender(later, lambda export, _: _window_screen(export))
 
 
 def _comparisons() -> Iterator[Contender]:
@@ -100,6 +110,30 @@ def _comparisons() -> Iterator[Contender]:
     yield Contender(REPORT, lambda export, _: _nsyswrap("report", export))
     yield Contender(COMPARE, _compare)
     yield Contender(COMPARE_RANGES, _compare, ranges=True)
+
+
+def _collections() -> Iterator[Contender]:
+    """Yield the collection of many captures without digests, then the same with those that it kept."""
+
+    def collect(folder: Path) -> list[str]:
+        cache = _cached_in(folder.parent / COLLECT)
+        return [*cache, *_nsyswrap("collect", many.captures(), "-o", folder / "tables")]
+
+    yield Contender(COLLECT, lambda _, folder: collect(folder))
+    yield Contender(COLLECT_AGAIN, lambda _, folder: collect(folder))
+
+
+def many_runs() -> list[Contender]:
+    """Return what looks through many runs, beside the import that it is held against."""
+
+    def here() -> list[str]:
+        return ["env", "-C", str(many.runs()), f"XDG_STATE_HOME={many.runs()}"]
+
+    return [
+        Contender(IMPORT_PANDAS, lambda *_: [sys.executable, "-c", IMPORT_PANDAS]),
+        Contender(NEWEST, lambda *_: [*here(), *_nsyswrap("report")]),
+        Contender(RUNS, lambda *_: [*here(), *_nsyswrap("runs")]),
+    ]
 
 
 def at_the_start() -> list[Contender]:
@@ -163,6 +197,14 @@ def _perfetto(export: Path, folder: Path) -> list[str]:
 
 def _compare(export: Path, folder: Path) -> list[str]:
     return _nsyswrap("compare", export, shutil.copy(export, folder / "new.sqlite"))
+
+
+def _window_screen(export: Path) -> list[str]:
+    return _nsyswrap("report", export, f"--time={_window(export)}")
+
+
+def _cached_in(folder: Path) -> list[str]:
+    return ["env", f"XDG_CACHE_HOME={folder}"]
 
 
 def _window(export: Path) -> str:

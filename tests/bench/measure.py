@@ -1,4 +1,4 @@
-"""What one command costs as a whole process: its wall time, and the memory of its largest process.
+"""What one command costs as a whole process: its wall and CPU time, and the memory of its largest process.
 
 Whoever measures has to be small: a child's peak memory counts from what its parent held when it started it.
 """
@@ -28,6 +28,7 @@ class Cost:
 
     wall_s: float
     peak_bytes: int
+    cpu_s: float = 0.0  # of the process and of its children: other work on the machine hardly changes it
     written_bytes: int = 0  # of the files that it left in its folder
 
 
@@ -43,7 +44,7 @@ def measured(argv: Sequence[str], environment: Mapping[str, str]) -> Cost:
             said.seek(0)
             last = (said.read().strip().splitlines() or ["nothing was said"])[-1]
             raise Failed(f"{' '.join(argv)}: ended with {process.returncode}: {last}", "run it alone")
-    return Cost(wall_s, usage.ru_maxrss * _KIB)
+    return Cost(wall_s, usage.ru_maxrss * _KIB, usage.ru_utime + usage.ru_stime)
 
 
 def middle(costs: Sequence[Cost]) -> Cost:
@@ -51,5 +52,6 @@ def middle(costs: Sequence[Cost]) -> Cost:
     return Cost(
         median(cost.wall_s for cost in costs),
         round(median(cost.peak_bytes for cost in costs)),
+        median(cost.cpu_s for cost in costs),
         round(median(cost.written_bytes for cost in costs)),
     )

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from contenders import OURS
-from goals import Goal, goals
+from contenders import OURS, REPORT
+from goals import SCREEN_GROWTH, Goal, goals
 from measure import Cost, middle
 
 if TYPE_CHECKING:
@@ -50,10 +50,10 @@ class Ratio:
 
 def ratios(benches: Sequence[Bench]) -> list[Ratio]:
     """Return those on each export, then from each export to the next; the short commands come last."""
-    found = {bench.kernels: list(_on_one(bench)) for bench in benches}
-    short = found.pop(0, [])
+    found = {bench.kernels: list(_on_one(bench)) for bench in benches if bench.kernels}
+    short = [ratio for bench in benches if not bench.kernels for ratio in _on_one(bench)]
     summarized = [bench for bench in benches if bench.kernels and OURS in bench.costs]
-    growth = [_growth(*pair) for pair in pairwise(summarized)]
+    growth = [ratio for pair in pairwise(summarized) for ratio in _growth(*pair)]
     return [*(ratio for on_export in found.values() for ratio in on_export), *growth, *short]
 
 
@@ -70,7 +70,7 @@ def _what(goal: Goal) -> str:
     if not goal.other:
         return f"{goal.one}, memory in MB"
     sign = "-" if goal.more_s else "/"
-    quantity = "memory" if goal.memory else "seconds" if goal.more_s else "time"
+    quantity = "memory" if goal.memory else "seconds" if goal.more_s else "CPU" if goal.cpu else "time"
     return f"{goal.one} {sign} {goal.other}, {quantity}"
 
 
@@ -81,13 +81,19 @@ def _measured(goal: Goal, bench: Bench) -> float:
     other = middle(bench.costs[goal.other])
     if goal.more_s:
         return one.wall_s - other.wall_s
-    return one.peak_bytes / other.peak_bytes if goal.memory else one.wall_s / other.wall_s
+    if goal.memory:
+        return one.peak_bytes / other.peak_bytes
+    return one.cpu_s / other.cpu_s if goal.cpu else one.wall_s / other.wall_s
 
 
-def _growth(small: Bench, large: Bench) -> Ratio:
+def _growth(small: Bench, large: Bench) -> Iterator[Ratio]:
     more = large.kernels / small.kernels
-    grown = middle(large.costs[OURS]).wall_s / middle(small.costs[OURS]).wall_s
-    return Ratio(f"{OURS}, time, {small.kernels:,} to {large.kernels:,} kernels", grown, at_most=more)
+    sizes = f"{small.kernels:,} to {large.kernels:,} kernels"
+    one, other = (middle(bench.costs[OURS]) for bench in (small, large))
+    yield Ratio(f"{OURS}, time, {sizes}", other.wall_s / one.wall_s, at_most=more)
+    if REPORT in small.costs and REPORT in large.costs:
+        one, other = (middle(bench.costs[REPORT]) for bench in (small, large))
+        yield Ratio(f"{REPORT}, CPU, {sizes}", other.cpu_s / one.cpu_s, at_most=SCREEN_GROWTH * more)
 
 
 def as_text(benches: Sequence[Bench], found: Sequence[Ratio]) -> str:
@@ -102,12 +108,12 @@ def as_text(benches: Sequence[Bench], found: Sequence[Ratio]) -> str:
 def _medians(bench: Bench) -> Iterator[list[str]]:
     """Yield a header, and a row of what was run; the short commands' memory is that of whoever measures."""
     memory = bench.kernels > 0
-    yield ["", "time", "memory", "written"] if memory else ["", "time"]
+    yield ["", "time", "CPU", "memory", "written"] if memory else ["", "time", "CPU"]
     for name, costs in bench.costs.items():
         cost = middle(costs)
-        row = [name, f"{cost.wall_s:.3f} s", f"{cost.peak_bytes / 1e6:,.0f} MB"]
+        row = [name, f"{cost.wall_s:.3f} s", f"{cost.cpu_s:.3f} s", f"{cost.peak_bytes / 1e6:,.0f} MB"]
         row.append(f"{cost.written_bytes / 1e6:,.1f} MB")
-        yield row if memory else row[:2]
+        yield row if memory else row[:3]
 
 
 def as_json(benches: Sequence[Bench], found: Sequence[Ratio], **about: object) -> dict[str, object]:

@@ -130,7 +130,7 @@ def test_the_bench_says_what_it_measured(
     assert costs["nsyswrap report -r all"]["written_bytes"] > costs["nsyswrap"]["written_bytes"]
     assert costs["nsyswrap export --perfetto"]["written_bytes"] > 10_000
     assert costs["nsyswrap report"]["written_bytes"] == 0
-    [first, *_, profile, screen, usage, tab] = said["ratios"]
+    [first, *_, profile, screen, usage, tab, _of_cpu] = said["ratios"]
     assert first["measured"] == pytest.approx(costs["nsys stats"]["wall_s"] / costs["nsyswrap"]["wall_s"])
     assert [one["goal"] for one in (first, profile)] == ["", "<= 0.4"]
     assert [one["goal"] for one in (screen, usage, tab)] == ["<= 0.8", "<= 1.3", "<= 1.3"]
@@ -142,9 +142,13 @@ def test_exports_of_several_sizes_are_those_asked_for(monkeypatch: pytest.Monkey
     from outcome import Bench, ratios  # noqa: PLC0415
 
     assert main_of(monkeypatch)._sizes("4e3,2e3,4e3") == [2_000, 4_000]  # noqa: SLF001 - what it parses with
-    of_two = [Bench("", kernels, {"nsyswrap": [Cost(wall_s, 4)]}) for kernels, wall_s in ((2, 1.0), (4, 1.5))]
-    *_, growth = ratios(of_two)
+    of_two = [
+        Bench("", kernels, {"nsyswrap": [Cost(wall_s, 4, 1)], "nsyswrap report": [Cost(1, 4, 2 * wall_s)]})
+        for kernels, wall_s in ((2, 1.0), (4, 1.5))
+    ]
+    *_, growth, screen = ratios(of_two)
     assert (growth.measured, growth.goal, growth.reached) == (1.5, "<= 2", True)
+    assert (screen.measured, screen.goal, screen.reached) == (1.5, "<= 2.2", True)
 
 
 def test_a_part_that_does_not_exist_is_said(
@@ -250,18 +254,29 @@ def test_goals_are_ratios_megabytes_or_seconds(monkeypatch: pytest.MonkeyPatch) 
     from measure import Cost  # noqa: PLC0415 - the bench's modules are found from here on
     from outcome import Bench, ratios  # noqa: PLC0415
 
-    second = [Cost(1, 1_000_000)]
-    large = {"nsyswrap": second, "nsyswrap report": [Cost(2, 351_000_000)]}
-    large |= {"nsyswrap compare": [Cost(6, 1)], "nsyswrap export --perfetto": [Cost(5, 1)]}
+    second = [Cost(1, 1_000_000, 2)]
+    large = {"nsyswrap": second, "nsyswrap report": [Cost(2, 351_000_000, 5)]}
+    large |= {"nsyswrap compare": [Cost(6, 1, 11)], "nsyswrap export --perfetto": [Cost(5, 1)]}
+    large |= {"nsyswrap report (1 % of the time)": [Cost(1, 117_000_000, 2)]}
+    large |= {"nsyswrap collect": [Cost(1, 1, 90)], "nsyswrap collect, again": [Cost(1, 1, 14)]}
     short = {"nsys profile --stats=true true": second, "nsyswrap profile true": [Cost(1.25, 1)]}
+    many = {"import pandas": second, "nsyswrap report (newest run)": [Cost(1, 1, 3)]}
     found = {
         ratio.what: (ratio.measured, ratio.goal, ratio.reached)
-        for ratio in ratios([Bench("", 10**6, large), Bench("", 0, short)])
+        for ratio in ratios([Bench("", 10**6, large), Bench("", 0, short), Bench("", 0, many)])
     }
     at = "1,000,000 kernels"
     assert found[f"nsyswrap report / nsyswrap, time, {at}"] == (2, "<= 1", False)
     assert found[f"nsyswrap report, memory in MB, {at}"] == (351, "<= 350", False)
     assert found[f"nsyswrap compare / nsyswrap report, time, {at}"] == (3, "<= 3", True)
     assert found[f"nsyswrap export --perfetto / nsyswrap, time, {at}"] == (5, "<= 4", False)
+    assert found[f"nsyswrap report / nsyswrap, CPU, {at}"] == (2.5, "<= 3", True)
+    assert found[f"nsyswrap compare / nsyswrap report, CPU, {at}"] == (2.2, "<= 2.2", True)
+    window = "nsyswrap report (1 % of the time) / nsyswrap report"
+    assert found[f"{window}, CPU, {at}"] == (0.4, "<= 0.2", False)
+    assert found[f"{window}, memory, {at}"] == (117 / 351, "<= 0.4", True)
+    assert found[f"nsyswrap collect / nsyswrap, CPU, {at}"] == (45, "<= 50", True)
+    assert found[f"nsyswrap collect, again / nsyswrap, CPU, {at}"] == (7, "<= 6", False)
+    assert found["nsyswrap report (newest run) / import pandas, CPU"] == (1.5, "<= 2", True)
     profiled = "nsyswrap profile true - nsys profile --stats=true true, seconds"
     assert found[profiled] == (0.25, "<= 0.4", True)

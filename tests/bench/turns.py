@@ -54,7 +54,10 @@ def _run(contender: Contender, exports: Exports, folder: Path) -> Cost:
 
 def _say(name: str, cost: Cost) -> None:
     """Say at once what a run took: whoever stops an hour of measuring keeps these lines."""
-    print(f"tests/bench: {name}: {cost.wall_s:.3f} s, {cost.peak_bytes / 1e6:,.0f} MB", file=sys.stderr)
+    print(
+        f"tests/bench: {name}: {cost.wall_s:.3f} s, CPU {cost.cpu_s:.3f} s, {cost.peak_bytes / 1e6:,.0f} MB",
+        file=sys.stderr,
+    )
 
 
 def _bytes_in(folder: Path) -> int:
