@@ -22,9 +22,14 @@ EXCEPTION = """/x/ClientProxy.cpp(389): Throw in function Endpoint ClientProxy::
 Dynamic exception type: boost::wrapexcept<QuadDCommon::RuntimeException>
 std::exception::what: RuntimeException
 [QuadDCommon::tag_message*] = Local Endpoint is not available."""
+SEMAPHORE = """std::exception::what: SystemException
+[QuadDCommon::tag_errno_text*] = Permission denied
+[boost::errinfo_errno_*] = 13, \\"Permission denied\\"
+[boost::errinfo_api_function_*] = sem_open"""
 LOST = [
     "End of file",
     EXCEPTION,
+    SEMAPHORE,
     "Connection to Agent lost. This is most likely a bug. Internal reason: 'End of file'.",
 ]
 
@@ -40,7 +45,7 @@ def starts(path: Path) -> int:
     return len(path.with_name("nsys.starts").read_text().splitlines())
 
 
-@pytest.mark.parametrize("words", LOST, ids=["end of file", "local endpoint", "agent lost"])
+@pytest.mark.parametrize("words", LOST, ids=["end of file", "local endpoint", "semaphore", "agent lost"])
 def test_it_is_started_again(tmp_path: Path, nsys: str, cli: Cli, words: str) -> None:
     path = giving_up(tmp_path, nsys, words, times=2)
     done = cli(
@@ -58,8 +63,9 @@ def test_it_is_started_again(tmp_path: Path, nsys: str, cli: Cli, words: str) ->
     [
         (LOST[0], "nsys says: End of file"),
         (EXCEPTION, "nsys lost the connection to its agent"),
+        (SEMAPHORE, "nsys may not open a semaphore in /dev/shm: another user's nsys left one of its name"),
     ],
-    ids=["end of file", "local endpoint"],
+    ids=["end of file", "local endpoint", "semaphore"],
 )
 def test_but_not_for_ever(tmp_path: Path, nsys: str, cli: Cli, words: str, message: str) -> None:
     path = giving_up(tmp_path, nsys, words, times=99)

@@ -28,9 +28,12 @@ EXPORT_DEADLINE_S = 1800
 _UNUSABLE = '%&"\n'
 RANGE_STARTED = "Capture range started in the application"
 
+# A semaphore is named after a process: a killed nsys of another user can have left one of this name.
+_FOREIGN_SEMAPHORE = r"\"Permission denied\"\n\S+ = sem_open"
 # On a busy machine nsys sometimes loses the connection to its agent before the program starts.
 _LOST_AGENT = re.compile(
-    r"^End of file$|Local Endpoint is not available|Connection to Agent lost|The proxy is not started",
+    r"^End of file$|Local Endpoint is not available|Connection to Agent lost|The proxy is not started|"
+    + _FOREIGN_SEMAPHORE,
     re.MULTILINE,
 )
 _FULL = r"No space left on device|disk is full"  # messages of nsys and of its SQLite
@@ -58,6 +61,11 @@ _FAULTS = (
         r"Local Endpoint is not available|The proxy is not started",
         "nsys lost the connection to its agent",
         "profile again, when the machine is less busy",
+    ),
+    (
+        _FOREIGN_SEMAPHORE,
+        "nsys may not open a semaphore in /dev/shm: another user's nsys left one of its name",
+        "remove /dev/shm/sem.NSys-*, as their owners or as root; /dev/shm needs mode 1777",
     ),
     (
         r"sem_open",
