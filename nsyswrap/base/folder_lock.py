@@ -35,7 +35,7 @@ def locked(folder: Path, what: str, hint: str = "", patience_s: float = 0) -> It
     the end of the block. The system releases the lock if this process is killed; the file then stays.
     """
     path, real = folder / LOCK, os.path.realpath(folder)
-    with paths.writing(path):
+    with paths.writing(path, _whose(folder)):
         descriptor = _open(path, patience_s)
     try:
         if not _lock(descriptor):
@@ -53,6 +53,14 @@ def locked(folder: Path, what: str, hint: str = "", patience_s: float = 0) -> It
                 path.unlink(missing_ok=True)
     finally:
         os.close(descriptor)
+
+
+def _whose(folder: Path) -> str:
+    """Return a hint for a folder of another user; else it is empty."""
+    status = paths.status(folder)
+    if status is None or status.st_uid == os.geteuid():
+        return ""
+    return f"{folder} belongs to another user: ask its owner, or use an --output of your own"
 
 
 def descriptor_of(folder: Path) -> int | None:

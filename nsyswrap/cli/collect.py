@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections import Counter
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nsyswrap.base import links, paths
-from nsyswrap.base.errors import CaptureError, UsageError
+from nsyswrap.base.errors import CaptureError, OutputError, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.not_read import exit_code_of, nothing_read
 from nsyswrap.base.run_folder import BATCH, outcome_words
@@ -287,6 +288,8 @@ def _make(folder: Path) -> bool:
     with paths.writing(folder, "use another --output"):
         is_new = not paths.exists(folder)
         links.make_folders(links.target_of(folder))
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise OutputError(f"cannot write into {folder}: Permission denied", "use another --output")
     return is_new
 
 

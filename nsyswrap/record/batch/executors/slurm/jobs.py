@@ -22,6 +22,7 @@ from nsyswrap.record.batch.launchers import MORE_MEMORY, lacked_memory
 _JOBS = "jobs.json"
 _CANCELLED = "cancelled"  # a file: a `batch run` on any machine that sees it submits no more
 _LOST_CODE = 70
+_NOT_QUEUED = "no run of the batch is in Slurm's queue;"
 _LOG_END_BYTES = 4096
 _OUT_OF_MEMORY = "OUT_OF_MEMORY"  # Slurm knows this state with cgroups only; else its log says it
 _MOST_TASKS = 1_000_000  # of an array
@@ -261,8 +262,9 @@ def cancel(batch: Batch) -> int:
     collecting = read_jobs(batch).collect
     commands.cancel(sorted({*(job.id for job in queued.values()), *([collecting] if collecting else [])}))
     if unmarked:
+        done = f"the jobs of {counted(len(queued), 'runs')} were cancelled, but" if queued else _NOT_QUEUED
         raise OutputError(
-            f"the jobs of {counted(len(queued), 'runs')} were cancelled, but {unmarked.message}",
+            f"{done} {unmarked.message}",
             "end the `batch run` or `batch wait` of this batch, if there is one: it would submit more",
         )
     return len(queued)
