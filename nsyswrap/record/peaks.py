@@ -28,16 +28,20 @@ with lazy_imports():  # a run reads what was measured
 
 PROGRAM = Path(__file__).parent / "doctor" / "programs" / "peaks.py"
 _TIMEOUT_S = 120
+TYPES = ("f16", "bf16", "tf32", "f32", "f64")  # of the numbers that are multiplied
 SUBJECT, _FOLDER = "peaks", "peaks"
 
 
 def stored(name: str, driver: str) -> Peaks | None:
     """Return what was measured on a GPU of this name with this driver; None if nothing was."""
     cache = user_folder("XDG_CACHE_HOME", ".cache")
+    if cache is None:
+        return None
     try:
-        return None if cache is None else typed(Peaks, read_json(cache / _FOLDER / _file(name, driver)))
+        peaks = typed(Peaks, read_json(cache / _FOLDER / _file(name, driver)))
     except (OSError, ValueError, NsyswrapError):
         return None
+    return peaks if peaks.driver == driver and set(TYPES).issuperset(peaks.flop_per_s) else None
 
 
 def _file(name: str, driver: str) -> str:

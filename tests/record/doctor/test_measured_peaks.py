@@ -94,7 +94,17 @@ def test_the_python_that_has_pytorch_measures(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize(
-    "content", ["", "[]", '{"driver": "1", "flop_per_s": {"f32": -1}, "bytes_per_s": 1}']
+    "content",
+    [
+        "",
+        "[]",
+        '{"driver": "1", "flop_per_s": {"f32": -1}, "bytes_per_s": 1}',
+        '{"driver": "580.1", "flop_per_s": {"f32": "1"}, "bytes_per_s": 1}',
+        '{"driver": "580.1", "flop_per_s": {"f32": true}, "bytes_per_s": 1}',
+        '{"driver": "580.1", "flop_per_s": {"f32": 1}, "bytes_per_s": null}',
+        '{"driver": "580.1", "flop_per_s": {"int": 1}, "bytes_per_s": 1}',
+        '{"driver": "580.2", "flop_per_s": {"f32": 1}, "bytes_per_s": 1}',
+    ],
 )
 def test_a_damaged_file_is_none(content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measured(tmp_path, monkeypatch, f"print({json.dumps(json.dumps([GPU, RATES, 3.1e12]))})")
@@ -111,6 +121,7 @@ def test_the_program(
     monkeypatch.syspath_prepend(peaks.PROGRAM.parent)
     monkeypatch.delitem(sys.modules, "peaks", raising=False)
     program: Any = importlib.import_module("peaks")
+    assert set(program.PRODUCTS) == set(peaks.TYPES)
     small = {kind: (dtype, 8, since) for kind, (dtype, _, since) in program.PRODUCTS.items()}
     for name, value in {"PRODUCTS": small, "_DEVICE": "cpu", "_SECONDS": 0.0, "_COPIED_BYTES": 64}.items():
         monkeypatch.setattr(program, name, value)
