@@ -20,7 +20,7 @@ from nsyswrap.base import paths
 from nsyswrap.base.errors import NsyswrapError, Unavailable, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.find import VARIABLE
-from nsyswrap.base.nsys.options import RecordingOptions
+from nsyswrap.base.nsys.options import RecordingOptions, check_trace
 from nsyswrap.base.text import printable
 from nsyswrap.record.in_program import call_function
 from nsyswrap.record.program import Program, RunSpec
@@ -80,6 +80,7 @@ class Profiler:
         given |= {"stats": False, "env": env or {}, "nsys_args": tuple(nsys_args)}
         options = RecordingOptions.of_python(given)
         try:
+            check_trace(trace)
             made, variables = self._program(program, arguments, folder, module=module)
             options = replace(options, env={**options.env, **variables})
             spec = RunSpec(made, folder, options, is_locked=True)  # so `nsyswrap runs` does not list it

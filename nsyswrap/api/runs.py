@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import CaptureError, OutputError
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.nsys.options import RecordingOptions
+from nsyswrap.base.nsys.options import RecordingOptions, check_trace
 from nsyswrap.base.run_folder import EXPORT, Share, Status
 from nsyswrap.base.text import printable
 from nsyswrap.record.program import Callbacks, RunSpec
@@ -88,6 +88,7 @@ def profile(  # noqa: PLR0913 - one parameter for each option of the command
     given = locals()  # a test compares the parameters with the table of options
     given |= {"nvcc": nvcc_options.split(nvcc), "env": env or {}, "nsys_args": tuple(nsys_args)}
     options = RecordingOptions.of_python(given)
+    check_trace(trace, nsys_path)
     words = [command] if isinstance(command, str) else command
     resolved = program.resolve(words, module=module, arch=arch, nvcc_words=options.nvcc, ours_first=True)
     folder = Path(output) if output else record_run.claim_output(resolved, nsys_path)

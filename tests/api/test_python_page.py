@@ -13,6 +13,7 @@ from recorded import ROOT
 from tiny_export import everything, write
 
 import nsyswrap
+from nsyswrap.api.gpu_profile import Profiler
 from nsyswrap.base import errors
 
 PAGE = (ROOT / "docs" / "python.md").read_text("utf-8")
@@ -104,3 +105,16 @@ def test_profile_returns_what_the_page_says(tmp_path: Path) -> None:
     assert run.status.outcome == "done"
     assert run.folder == tmp_path / "run"
     assert run.capture.source
+
+
+def test_a_wrong_trace_is_refused_before_anything_runs(
+    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    fixture = Profiler(tmp_path, tmp_path, request.node)
+    profiles: tuple[Callable[..., object], ...] = (nsyswrap.profile, fixture)
+    for profile in profiles:
+        with pytest.raises(errors.UsageError, match="invalid trace 'cuda,nvxt': no value 'nvxt'") as caught:
+            profile(sys.executable, trace="cuda,nvxt")
+        assert caught.value.hint == "did you mean 'nvtx'?"
+    assert not (tmp_path / "nsyswrap-runs").exists()
