@@ -9,6 +9,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 import click
 
@@ -18,6 +19,7 @@ from nsyswrap.cli.output import note
 
 with lazy_imports():
     from nsyswrap import reports
+    from nsyswrap.base import recent_runs
     from nsyswrap.record import conditions
     from nsyswrap.reports import ranks
 
@@ -33,7 +35,7 @@ _DISTINCTIVE = frozenset(
 _READS_ARGUMENTS = rb"arg|absl|click|config|docopt|fire|flags|hydra|main\(\)|runpy|subprocess|typer|import \*"
 
 
-def note_misplaced_before(program: Sequence[str]) -> bool:
+def note_misplaced_before(program: Sequence[str], *, module: bool = False) -> bool:
     """Print a note if an option behind PROGRAM is certainly ours. Return False if none is.
 
     That is ``-r`` with the name of a report, and a distinctive option that PROGRAM's file does not mention.
@@ -46,23 +48,23 @@ def note_misplaced_before(program: Sequence[str]) -> bool:
             _note([(option, words)], program)
             return True
     if any(option[2:] in _DISTINCTIVE for option, _ in own):
-        return note_misplaced_option(program, certain=True)
+        return note_misplaced_option(program, module=module, certain=True)
     return False
 
 
-def note_ignored_option(program: Sequence[str]) -> None:
+def note_ignored_option(program: Sequence[str], *, module: bool = False) -> None:
     """Print a note if long options are behind a script that ran well, and reads no arguments."""
-    script = _script(program)
+    script = _script(program, module=module)
     if script.endswith(".py") and not re.search(_READS_ARGUMENTS, _content(script)):
-        note_misplaced_option(program)
+        note_misplaced_option(program, module=module)
 
 
-def note_misplaced_option(program: Sequence[str], *, certain: bool = False) -> bool:
+def note_misplaced_option(program: Sequence[str], *, module: bool = False, certain: bool = False) -> bool:
     """Print a note if long options are behind PROGRAM, whose file does not mention them. Return False if not.
 
-    They are why a run failed. With ``certain`` one of them has to be distinctive.
+    They are why a run failed. With ``certain`` one of them has to be distinctive. ``module``: it is a module.
     """
-    content = _content(_script(program)).replace(b"-", b"_")
+    content = _content(_script(program, module=module)).replace(b"-", b"_")
     unknown = [
         (option, words)
         for option, words in _own_options(program)
@@ -74,10 +76,13 @@ def note_misplaced_option(program: Sequence[str], *, certain: bool = False) -> b
     return True
 
 
-def _script(program: Sequence[str]) -> str:
-    """Return the script behind a Python, which reads the options, or else the program itself."""
-    behind = next((word for word in program[1:] if not word.startswith("-")), "")
-    return behind if conditions.is_python(program[0]) and behind.endswith(".py") else program[0]
+def _script(program: Sequence[str], *, module: bool) -> str:
+    """Return the file that reads the options: script or module of a Python, or else the program itself."""
+    words = [sys.executable, "-m", *program] if module else program
+    name = recent_runs.program_word(words) if conditions.is_python(words[0]) else program[0]
+    folder = Path(*name.split("."))
+    in_module = next(filter(_content, (f"{folder}.py", str(folder / "__main__.py"))), "")
+    return name if name.endswith(".py") else in_module or program[0]
 
 
 def _content(program: str) -> bytes:

@@ -179,7 +179,7 @@ def command(**options: Any) -> None:
     for text in plan.notes if plan.speaks else ():
         note(text)
     has_options = plan.speaks and any(word.startswith(("-r", "--")) for word in asked.program)
-    is_noted = has_options and misplaced.note_misplaced_before(asked.program)
+    is_noted = has_options and misplaced.note_misplaced_before(asked.program, module=asked.module)
     if asked.dry_run:
         print_data(f"{plan.command_line()}\n")
         return
@@ -188,7 +188,8 @@ def command(**options: Any) -> None:
     status = _record(plan)
     if has_options and not is_noted and status.outcome in ("program_failed", "done"):
         failed = status.outcome == "program_failed"
-        (misplaced.note_misplaced_option if failed else misplaced.note_ignored_option)(asked.program)
+        tell = misplaced.note_misplaced_option if failed else misplaced.note_ignored_option
+        tell(asked.program, module=asked.module)
     sys.exit(status.exit_code)
 
 

@@ -120,6 +120,26 @@ def test_a_script_that_reads_no_arguments_ignores_them(cli: Cli, tmp_path: Path)
     )
     behind_python = cli(*profile[:4], "python3", *profile[4:])
     assert "nsyswrap profile --trace nvtx --no-stats --delay 1 python3 train.py -v\n" in behind_python.stderr
+    for typed in ("python3 -X dev train.py", "python3 -m train", "-m train"):
+        done = cli(*profile[:4], *typed.split(), *profile[5:])
+        own = "-m --delay 1 train" if typed == "-m train" else f"--delay 1 {typed}"
+        assert f"  nsyswrap profile --trace nvtx --no-stats {own} -v\n" in done.stderr
     (tmp_path / "train.py").write_text("import lib\n\nlib.main()\n")
     (tmp_path / "lib.py").write_text("import sys\n\ndef main():\n    print(sys.argv)\n")
+    assert "was passed" not in cli(*profile).stderr
+
+
+@pytest.mark.usefixtures("nsys")
+@pytest.mark.parametrize("typed", ["train.py", "python3 train.py", "python3 -W ignore train.py", "-m train"])
+def test_steps_behind_a_script_get_a_note(cli: Cli, tmp_path: Path, typed: str) -> None:
+    """Many programs have --steps, so it counts only where this one does not mention it."""
+    strict = "import argparse\nparser = argparse.ArgumentParser()\n{}parser.parse_args()\n"
+    (tmp_path / "train.py").write_text(strict.format(""))
+    profile = ("profile", "--no-stats", *typed.split(), "--steps", "10-13")
+    failed = cli(*profile)
+    assert failed.returncode == 2
+    assert "nsyswrap: --steps was passed to " in failed.stderr
+    flag, program = ("-m ", "train") if typed == "-m train" else ("", typed)
+    assert failed.stderr.endswith(f"  nsyswrap profile --no-stats {flag}--steps 10-13 {program}\n")
+    (tmp_path / "train.py").write_text(strict.format("parser.add_argument('--steps', type=int)\n"))
     assert "was passed" not in cli(*profile).stderr
