@@ -98,8 +98,7 @@ class LazyGroup(CommandGroup):
             raise UsageError(
                 f"no option named {typed[0]!r}", f"use nsyswrap {_OTHER_FLAGS[typed[0]]}"
             ) from None
-        guessed = "profile" if "profile" in map(_command_for, typed) else "report"
-        name = next((word for word in typed if word in COMMANDS), guessed)
+        name = next((word for word in typed if word in COMMANDS), "") or _command_for_all(typed)
         command = self.get_command(error.ctx, name) if error.ctx else None
         options = [flag for parameter in command.params for flag in parameter.opts] if command else []
         if flag in options:
@@ -156,7 +155,7 @@ class LazyGroup(CommandGroup):
             given = [] if known in _OTHER_ARGUMENTS else behind
             words = [word for word in _OTHER_WORDS[known].split() if not (given and word.isupper())]
             hint = f"use {shlex.join([*words, *given])}"
-        elif command := _command_for(name) or ("profile" if not is_similar and shutil.which(name) else ""):
+        elif command := _command_for(name, by_file=not is_similar):
             hint = f"use nsyswrap {shlex.join([command, name, *rest])}"
         raise UsageError(message, hint)
 
@@ -180,12 +179,24 @@ class LazyGroup(CommandGroup):
         return [*begun, *click.Command.shell_complete(self, ctx, incomplete)]
 
 
-def _command_for(name: str) -> str:
-    """Return the command for a program or a capture by its name; empty for other names."""
+def _command_for(name: str, *, by_file: bool = True) -> str:
+    """Return the command for a program or a capture; empty for another word.
+
+    With ``by_file`` a program is also what can be executed, on PATH or here.
+    """
     with suppress(Unreadable):
         if name.endswith(_CAPTURES) or paths.is_folder(name):
             return "report"
-    return "profile" if name.endswith(_PROGRAMS) else ""
+    can_run = by_file and (name.startswith("./") or shutil.which(name) or shutil.which(f"./{name}"))
+    return "profile" if can_run or name.endswith(_PROGRAMS) else ""
+
+
+def _command_for_all(words: Sequence[str]) -> str:
+    """Return the command for a command line without one. A word behind an option is more likely its value."""
+    before_each = pairwise(("", *words))
+    alone = [word for before, word in before_each if not before.startswith("-") or "=" in before]
+    otherwise = "profile" if "-m" in words else "report"
+    return next(filter(None, map(_command_for, (*alone, *words))), otherwise)
 
 
 def _show_config(context: click.Context, _option: click.Parameter, given: bool) -> None:  # noqa: FBT001 - click's own signature

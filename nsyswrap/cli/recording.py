@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, wraps
+from itertools import chain
 from typing import Any, TypeVar
 
 import click
@@ -101,9 +102,11 @@ class RecordingCommand(HelpCommand):
 
 def _quoted_for_nvcc(words: Sequence[str], unknown: str) -> list[str]:
     """Return the words with all options of nvcc as one, if ``unknown`` is one of them; else none."""
+    apart = (word.split("=", 1) if word.startswith("--nvcc=") else [word] for word in words)
+    words = list(chain.from_iterable(apart))
     start = words.index("--nvcc") + 1 if "--nvcc" in words else len(words)
     end = next((i for i, word in enumerate(words) if i >= start and word.endswith(".cu")), len(words))
-    options = words[start : end - 1 if words[end - 1 : end] == ("--",) else end]
+    options = words[start : end - 1 if words[end - 1 : end] == ["--"] else end]
     is_of_nvcc = end < len(words) and any(word.startswith(unknown) for word in options[1:])
     return [*words[:start], " ".join(options), *words[start + len(options) :]] if is_of_nvcc else []
 

@@ -103,6 +103,10 @@ nsys stats x.sqlite
   options follow the command: nsyswrap profile --trace cuda train.py
 -o run train.py 3
   options follow the command: nsyswrap profile -o run train.py 3
+-o x python3 train.py
+  options follow the command: nsyswrap profile -o x python3 train.py
+--csv folder train.py
+  options follow the command: nsyswrap profile --csv folder train.py
 """
 # The words behind the command go with it.
 OTHER_WORDS = """\
@@ -124,10 +128,30 @@ version now
   use nsyswrap --version
 -o x x.sqlite
   options follow the command: nsyswrap report -o x x.sqlite
+-o test x.sqlite
+  options follow the command: nsyswrap report -o test x.sqlite
+-o folder ./a.out 3
+  options follow the command: nsyswrap profile -o folder ./a.out 3
+--force ./a.out
+  options follow the command: nsyswrap profile --force ./a.out
+-o x nowhere.py
+  options follow the command: nsyswrap profile -o x nowhere.py
+-o x ./nowhere
+  options follow the command: nsyswrap profile -o x ./nowhere
+-o x -m pkg.train
+  options follow the command: nsyswrap profile -o x -m pkg.train
+-o x folder
+  options follow the command: nsyswrap report -o x folder
+./nowhere 3
+  use nsyswrap profile ./nowhere 3
 profile --nvcc -O3 -lcublas add.cu 2
   quote it: nsyswrap profile --nvcc '-O3 -lcublas' add.cu 2
 profile --nvcc -O3 -std=c++17 -I inc -- add.cu
   quote it: nsyswrap profile --nvcc '-O3 -std=c++17 -I inc' -- add.cu
+profile --nvcc=-O3 -lcublas add.cu 2
+  quote it: nsyswrap profile --nvcc '-O3 -lcublas' add.cu 2
+profile --nvcc=-lcublas -I inc -- add.cu
+  quote it: nsyswrap profile --nvcc '-lcublas -I inc' -- add.cu
 batch sweep -p n=1,2 --nvcc -O3 -lcublas add.cu {n}
   quote it: nsyswrap batch sweep -p n=1,2 --nvcc '-O3 -lcublas' add.cu '{n}'
 profile --nvcc -O3 -q train.py
