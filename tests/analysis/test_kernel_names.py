@@ -13,6 +13,7 @@ from tiny_export import kernel, memcpy, opened, write
 
 from nsyswrap.analysis.kernel_names import CLASSES, RULES, classify, distinct_names, readable
 from nsyswrap.analysis.kernel_names.demangled import plain
+from nsyswrap.analysis.kernel_names.libraries import LEVELS, operation, words
 from nsyswrap.api import open_capture
 from nsyswrap.base.text import shorten_all
 from nsyswrap.render import summary_screen as screen
@@ -33,6 +34,29 @@ TIMES = "\u00d7"
 def test_real_names(kind: str, shown: str, name: str) -> None:
     assert classify(name) == kind
     assert readable(name) == (name if shown == "-" else shown)
+
+
+@pytest.mark.parametrize("wrapper", ["func_wrapper_t", "BinaryFunctor"])
+def test_operations_are_read_inside_of_others_to_a_depth(wrapper: str) -> None:
+    def inside(levels: int) -> str:
+        return f"{wrapper}<float, " * levels + "at::native::CUDAFunctor_add<float>" + ">" * levels
+
+    assert operation(inside(LEVELS - 1)) == ("add", ["float"])
+    with pytest.raises(ValueError, match="nested too deeply"):
+        operation(inside(LEVELS))
+
+
+def test_an_operation_has_the_types_of_its_operands() -> None:
+    add = "at::native::CUDAFunctor_add<float>"
+    assert operation(f"at::native::BUnaryFunctor<double, c10::Half, bool, {add}>") == (
+        "add_scalar",
+        ["double", "half"],
+    )
+    copy = "at::native::CopyFunctor<float, c10::BFloat16, 2, 1, 1>, at::native::Copy<float, c10::BFloat16>"
+    metadata = "at::native::TensorListMetadata<2>"
+    name = f"void at::native::multi_tensor_apply_kernel<{metadata}, {copy} >(int)"
+    assert readable(name) == "elementwise foreach copy<float>"
+    assert (words("GeluCUDAKernelImpl"), words("aKernelb")) == ("gelu", "a_kernelb")
 
 
 def test_there_is_a_real_name_of_every_class_and_for_every_rule() -> None:

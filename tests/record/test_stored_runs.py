@@ -291,9 +291,38 @@ def test_the_ranks_of_the_runs_of_a_batch_go_with_it() -> None:
     ranks.mkdir()
     RunFolder(ranks).write(RUN, {"nsyswrap": "0.2", "rank": {"rank": 0}})
     (ranks / EXPORT).write_bytes(bytes(1000))
-    assert only().size_bytes > before + 1000
+    foreign = ranks.with_name("rank-1")  # without run.json
+    foreign.mkdir()
+    (foreign / EXPORT).write_bytes(bytes(1000))
+    assert before + 1000 < only().size_bytes < before + 2000
     only().remove()
-    assert tree() == set()
+    assert {path for path in tree() if EXPORT in path} == {str((foreign / EXPORT).relative_to(Path.cwd()))}
+
+
+def test_a_run_json_of_the_first_versions_has_program_and_nsys() -> None:
+    folder = run("out/x")
+    RunFolder(folder).write(RUN, {"program": ["a"], "nsys": {}})
+    assert only().obstacle() == ""
+
+
+def test_one_of_equal_runs_under_another_name_is_a_run_by_itself() -> None:
+    run("nsyswrap-runs/kept", repeat={"number": 1, "count": 10})
+    run("nsyswrap-runs/run-7")
+    run("nsyswrap-runs/equal/run-10", repeat={"number": 10, "count": 10})
+    run("nsyswrap-runs/equal/run-9", repeat={"number": 9, "count": 10})
+    stored = {one.path.name: one for one in stored_runs(Path.cwd())}
+    kinds = {name: one.kind for name, one in stored.items()}
+    assert kinds == {"kept": "run", "run-7": "run", "equal": "repeats"}
+    assert [path.name for path in stored["equal"].members] == ["run-9", "run-10"]
+
+
+def test_a_link_with_the_name_of_a_working_folder_stays(tmp_path: Path) -> None:
+    folder = run("out/x")
+    (tmp_path / "elsewhere").mkdir()
+    (folder / LEFT).symlink_to(tmp_path / "elsewhere")
+    freed, left = only().remove()
+    assert (freed > 1000, left) == (True, [folder.absolute() / LEFT])
+    assert (tmp_path / "elsewhere").is_dir()
 
 
 def test_one_run_of_a_batch_is_not_removed_alone() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from report_tables import names_of, rows_of
-from tiny_export import COPY_KINDS, call, kernel, memcpy, memset, opened, row
+from tiny_export import COPY_KINDS, call, kernel, memcpy, memset, nvtx, opened, row
 
 from nsyswrap.capture.selection import KernelNames
 
@@ -48,3 +48,12 @@ def test_copies_are_called_as_the_export_calls_them_and_dropped_where_it_does_no
     label = row(COPY_KINDS, id=1, name="H2D", label="to the Device")
     capture = opened(tmp_path, memcpy(1, 0, 5, 5), memcpy(2, 0, 90, 90), label)
     assert names_of(capture, report) == ["[CUDA memcpy to the Device]"]
+
+
+def test_kernels_without_a_process_are_noted_where_names_begin_with_ranges(tmp_path: Path) -> None:
+    launched = [call("cudaLaunchKernel", 0, 1, 1), kernel("k", 1, 5, 1, globalPid=None)]
+    capture = opened(tmp_path, *launched, memcpy(1, 6, 7, 5), nvtx("a", 0, 9))
+    ranged = capture.viewed(nvtx_names=True)
+    views = ((ranged, "cuda_gpu_kern_sum"), (capture, "cuda_gpu_kern_sum"), (ranged, "cuda_gpu_mem_time_sum"))
+    noted = ["process id" in " ".join(view.report(report).notes) for view, report in views]
+    assert noted == [True, False, False]

@@ -257,6 +257,12 @@ def test_what_a_lower_clock_leaves_has_to_exceed_the_noise(clock_mhz: float, ver
     assert gated(side_of("a", {STEP: QUIET}), lower, GateLimits()).verdict == verdict
 
 
+def test_what_a_lower_clock_leaves_has_to_exceed_the_tolerance() -> None:
+    lower = side_of("b", {STEP: scaled(QUIET, 1.12)}, setup=replace(SETUP, sm_clock_mhz=1850))
+    assert gated(side_of("a", {STEP: QUIET}), lower, GateLimits()).verdict == "cannot tell"  # 4.7 % are left
+    assert gated(side_of("a", {STEP: QUIET}), lower, GateLimits(max_slower=0.04)).verdict == "slower"
+
+
 @pytest.mark.parametrize(
     ("pattern", "fits"),
     [
