@@ -19,14 +19,24 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, Unreadable
 from nsyswrap.base.files import parsed, read_json, small_file, typed, user_folder
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.paths import Skip
-from nsyswrap.base.run_folder import BATCH, DEFAULT_BASE, EXPORT, FILES, REPORT, RUN, STATUS, RunFolder
+from nsyswrap.base.run_folder import (
+    BATCH,
+    DEFAULT_BASE,
+    EXPORT,
+    FILES,
+    REPORT,
+    RUN,
+    STATUS,
+    RunFolder,
+    program_word,
+)
 
 with lazy_imports():
     import datetime as dt
@@ -198,6 +208,13 @@ def repeats_in(folder: Path) -> list[Path]:
 def short_path(path: Path, here: Path) -> Path:
     """Return a path below ``here`` as a relative one."""
     return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def program_of(run: dict[str, Any]) -> str:
+    """Return the name of the program in run.json: ``train.py`` for ``/usr/bin/python3 /home/me/train.py``."""
+    command = run.get("command") or run.get("program") or [""]
+    words = [str(word) for word in command] if isinstance(command, list) else [str(command)]
+    return Path(program_word(words)).name
 
 
 def ago(start: float, now: float | None = None) -> str:

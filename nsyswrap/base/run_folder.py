@@ -461,13 +461,6 @@ def _file_mode(name: str, share: Share | None) -> int:
     return 0o640 if share and name not in _HOLDS_ENVIRONMENT else 0o600
 
 
-def program_of(run: dict[str, Any]) -> str:
-    """Return the name of the program in run.json: ``train.py`` for ``/usr/bin/python3 /home/me/train.py``."""
-    command = run.get("command") or run.get("program") or [""]
-    words = [str(word) for word in command] if isinstance(command, list) else [str(command)]
-    return Path(program_word(words)).name
-
-
 def program_name(words: Sequence[str]) -> str:
     """Return the name that run folders and messages have: ``train`` for ``python3 /home/me/train.py``."""
     path = Path(program_word(words))

@@ -238,7 +238,7 @@ def newest_capture(*, by_rank: bool = False) -> Path:
     rank = f"rank {run['rank'].get('rank')}" if run.get("rank") else ""
     if rank and by_rank:
         folder, rank = folder.parent, "all ranks"
-    about = filter(None, (run_folder.program_of(run), rank, recent_runs.ago(start)))
+    about = filter(None, (recent_runs.program_of(run), rank, recent_runs.ago(start)))
     note(f"nsyswrap: newest run: {folder} ({', '.join(about)})")
     if failed:
         note(f"nsyswrap: newer, without a capture: {', '.join(map(str, failed))}")

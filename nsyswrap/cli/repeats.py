@@ -15,17 +15,8 @@ from nsyswrap.base.errors import OutputError, UsageError
 from nsyswrap.base.folder_lock import locked
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.not_read import UNREADABLE, UnreadCapture, exit_code_of, not_read
-from nsyswrap.base.recent_runs import repeats_in
-from nsyswrap.base.run_folder import (
-    EXPORT,
-    RUN,
-    RunFolder,
-    Status,
-    ending,
-    make_folder,
-    outcome_words,
-    program_of,
-)
+from nsyswrap.base.recent_runs import program_of, repeats_in
+from nsyswrap.base.run_folder import EXPORT, RUN, RunFolder, Status, ending, make_folder, outcome_words
 from nsyswrap.base.text import counted, printable, quoted, screen_width, shorten
 from nsyswrap.base.units import Unit, human
 from nsyswrap.cli.output import confirm, note, note_not_read, note_remarks, note_silence, progress_line, say

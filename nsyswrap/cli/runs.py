@@ -14,18 +14,8 @@ import click
 from nsyswrap.base import paths
 from nsyswrap.base.errors import NotACapture, NsyswrapError, OutputError, UsageError
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.recent_runs import ago, repeats_in, short_path
-from nsyswrap.base.run_folder import (
-    BATCH,
-    EXPORT,
-    PAGE,
-    RUN,
-    STATUS,
-    RunFolder,
-    is_page,
-    outcome_words,
-    program_of,
-)
+from nsyswrap.base.recent_runs import ago, program_of, repeats_in, short_path
+from nsyswrap.base.run_folder import BATCH, EXPORT, PAGE, RUN, STATUS, RunFolder, is_page, outcome_words
 from nsyswrap.base.text import counted, printable, screen_width, shorten
 from nsyswrap.base.units import Unit, human
 from nsyswrap.cli.folders import listed

@@ -6,18 +6,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from nsyswrap.base import paths
 from nsyswrap.base.files import head, read_json
 from nsyswrap.base.nsys.options import RecordingOptions, parse_steps
 from nsyswrap.base.text import did_you_mean
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 FOLDER = Path(__file__).parent / "in_program" / "hook"
 PATH = "PYTHONPATH"

@@ -11,14 +11,11 @@ import ast
 import re
 import shutil
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import Unreadable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 # Packages of JAX and those that need it.
 JAX = frozenset(

@@ -164,7 +164,7 @@ class Supervisor:
         for pid in self._members():
             if since_s > limit_s and self._is_program(pid):
                 guard.kill([pid])
-            elif _is_stopped(pid):  # it cannot handle the signal
+            elif guard.state(Path(f"/proc/{pid}")) == b"T":  # stopped: it cannot handle the signal
                 guard.signal_all([pid], signal.SIGCONT)
             elif self._delivered_at is not None and now > self._delivered_at + OTHERS_S:
                 self._end_other(pid)
@@ -249,11 +249,3 @@ def _group_of(pid: int) -> int:
         return os.getpgid(pid)
     except ProcessLookupError:
         return -1
-
-
-def _is_stopped(pid: int) -> bool:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return False
-    return stat.rpartition(b")")[2].split()[0] == b"T"

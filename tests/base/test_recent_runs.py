@@ -14,7 +14,7 @@ import pytest
 from nsyswrap.base import recent_runs
 from nsyswrap.base.errors import CaptureError
 from nsyswrap.base.files import read_json
-from nsyswrap.base.run_folder import EXPORT, RUN, RunFolder, Status, program_of
+from nsyswrap.base.run_folder import EXPORT, RUN, RunFolder, Status
 
 DONE = Status("done", 0, 0, 0)
 HERE = "project"
@@ -242,4 +242,4 @@ def test_how_long_ago(seconds: float, text: str) -> None:
     ],
 )
 def test_the_program_of_a_run(run: dict[str, object], name: str) -> None:
-    assert program_of(run) == name
+    assert recent_runs.program_of(run) == name

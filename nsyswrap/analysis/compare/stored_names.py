@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from nsyswrap.analysis.compare.model import Side
 from nsyswrap.analysis.kernel_names.readable import readable
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.run_folder import program_of
+from nsyswrap.base.recent_runs import program_of
 from nsyswrap.base.text import without_folders
 
 if TYPE_CHECKING:

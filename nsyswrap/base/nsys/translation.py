@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from nsyswrap.base.nsys.options import OPTIONS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _SHORT = {
     "b": "backtrace",

@@ -7,15 +7,12 @@ import os
 import re
 import shutil
 import socket
+import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import Unavailable
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable, Sequence
 
 START_VARIABLE = "NSYSWRAP_START_RANK"  # JSON: the words that start Python in the container of the ranks
 INPUT_VARIABLE = "NSYSWRAP_ENDS_WITH_INPUT"  # set for ranks that are to end when their stdin closes

@@ -29,7 +29,8 @@ from nsyswrap.base import paths
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import CaptureError, NotInCapture, OutputError, Unreadable, UsageError
 from nsyswrap.base.files import LARGE_BYTES, read_json, typed, why
-from nsyswrap.base.run_folder import DIGEST, RunFolder, program_of, run_of
+from nsyswrap.base.recent_runs import program_of
+from nsyswrap.base.run_folder import DIGEST, RunFolder, run_of
 from nsyswrap.base.units import Number, Unit
 from nsyswrap.base.version import version
 from nsyswrap.capture.capture import Capture, open_capture

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 from nsyswrap.base import paths, run_facts
 from nsyswrap.base.errors import CaptureError, Unreadable, UsageError
 from nsyswrap.base.files import RECORDINGS, read_json, typed, why
-from nsyswrap.base.recent_runs import is_rank, is_repeat
+from nsyswrap.base.recent_runs import is_rank, is_repeat, program_of
 from nsyswrap.base.run_facts import conditions_of
 from nsyswrap.base.run_folder import (
     BATCH,
@@ -30,7 +30,6 @@ from nsyswrap.base.run_folder import (
     STATUS,
     RunFolder,
     captures_by_rank,
-    program_of,
     rank_folders,
     rank_in,
     without_rank,

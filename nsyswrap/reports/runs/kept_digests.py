@@ -10,18 +10,13 @@ import hashlib
 import os
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, OutputError, Unreadable
 from nsyswrap.base.run_folder import EXPORT, FILES, SPEC, cache_dir
 from nsyswrap.base.version import version
-from nsyswrap.reports.runs.digest import FORMAT, read_digest
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.reports.runs.digest import Digest
+from nsyswrap.reports.runs.digest import FORMAT, Digest, read_digest
 
 _FOLDER = "digests"
 _ENDING = ".json"
