@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from nsyswrap.analysis.arrays.intervals import NOTHING
+from nsyswrap.base.check import Level
 from nsyswrap.capture.intervals import IntervalSet
 
 FindingKind = Literal[
@@ -116,3 +117,18 @@ class Finding:
     def doubt(cls, kind: FindingKind, source: str, **numbers: Any) -> Finding:
         """Return a doubt about figures, which concerns no time that could be saved."""
         return cls(kind, numbers, NOTHING, None, "measured", source)
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """The result of a check of a capture, without a sentence: ``reports.wording.checks`` has one by kind.
+
+    The other fields are those of ``base.check.Check``. ``numbers`` has ``is_certain`` if the kind is a cause.
+    """
+
+    level: Level
+    subject: str
+    kind: str
+    numbers: Numbers = field(default_factory=dict)
+    count: int | None = None
+    time_ns: int | None = None

@@ -10,7 +10,6 @@ from nsyswrap.analysis.advice.context import AdviceContext
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, gpu_operations_of
 from nsyswrap.analysis.judged_process import judged_processes, main_process
 from nsyswrap.analysis.kernel_names import classify
-from nsyswrap.analysis.no_gpu_work import why_absent
 from nsyswrap.analysis.occupancy import blocks_of, multiprocessors
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
@@ -38,9 +37,11 @@ class KernelInstance:
 def judged_kernels(capture: Capture) -> dict[str, str]:
     """Return the function of each kernel by its full name, that with the most time in the judged part first.
 
-    The part is that of the process with the most GPU work. Raises NotInCapture without named kernels in it.
+    The part is that of the process with the most GPU work. Empty without kernels in it. Raises NotInCapture
+    if none of them has a name.
     """
-    context = _context(capture)
+    if (context := _context(capture)) is None:
+        return {}
     named, whole = context.kernels, context.capture.whole
     codes, first = np.unique(named.code, return_index=True)
     functions = whole.columns(KERNEL, "base_name")["base_name"][context.operations.row[named.rows[first]]]
@@ -53,7 +54,8 @@ def judged_kernels(capture: Capture) -> dict[str, str]:
 
 def median_instance(capture: Capture, name: str) -> KernelInstance:
     """Return the launch with the median duration of one of ``judged_kernels``, given by its full name."""
-    context = _context(capture)
+    if (context := _context(capture)) is None:
+        raise KeyError(name)
     whole, named = context.capture.whole, context.kernels
     codes = [code for code, text in enumerate(named.names) if text == name]  # damaged exports repeat names
     rows = named.rows[np.isin(named.code, codes)]
@@ -71,11 +73,10 @@ def median_instance(capture: Capture, name: str) -> KernelInstance:
     )
 
 
-def _context(capture: Capture) -> AdviceContext:
+def _context(capture: Capture) -> AdviceContext | None:
     part = main_process(judged_processes(capture)) if capture.has(KERNEL) else None
-    if part is None or not len((context := AdviceContext(part)).kernels.rows):
-        raise NotInCapture(f"no kernels in {capture.source}", why_absent([capture], [KERNEL]))
-    return context
+    context = AdviceContext(part) if part else None
+    return context if context and len(context.kernels.rows) else None
 
 
 def _earlier(whole: Capture, row: int) -> int:

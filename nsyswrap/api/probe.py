@@ -8,8 +8,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from nsyswrap.analysis.no_gpu_work import no_gpu_work
-from nsyswrap.analysis.no_gpu_work.evidence import run_facts
 from nsyswrap.api import captures, runs
 from nsyswrap.base import paths
 from nsyswrap.base.check import Check
@@ -20,6 +18,7 @@ from nsyswrap.base.run_folder import EXPORT, PROGRAM_ERRORS
 from nsyswrap.record import gpus
 from nsyswrap.record.doctor.programs import probe as program
 from nsyswrap.record.program import Program, RunSpec
+from nsyswrap.reports.wording.checks import why_no_gpu_work
 
 _TIMEOUT_S = 120
 _ERRORS_END = 1 << 16  # bytes of what the program printed on stderr that are read
@@ -97,7 +96,7 @@ def gpu_work(capture: captures.CaptureReader) -> Check:
     if all(count == made for count, made, _ in counts.values()):
         return Check("ok", "GPU work", text)
     if not any(count for count, _, _ in counts.values()):
-        cause = no_gpu_work(capture, run_facts(capture.source))[0]
+        cause = why_no_gpu_work(capture)[0]
         return Check("problem", "GPU work", f"{text}: {cause.text}", cause.cure)
     losses = [loss.text for loss in capture.diagnostics if loss.loss]
     return Check("problem", "GPU work", "; ".join([text, *(f"nsys: {loss}" for loss in losses)]))

@@ -24,8 +24,7 @@ from nsyswrap.analysis.compare.run_figures import run_figures
 from nsyswrap.analysis.kernel_names.readable import readable
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import name_codes
-from nsyswrap.analysis.no_gpu_work import missing_processes, no_gpu_work
-from nsyswrap.analysis.no_gpu_work.evidence import run_facts
+from nsyswrap.analysis.no_gpu_work import missing_processes
 from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, NotInCapture, UsageError
 from nsyswrap.base.text import printable, shorten
@@ -34,6 +33,7 @@ from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import ENUMS
 from nsyswrap.reports.compare import gate_lines
 from nsyswrap.reports.compare.baseline import read_baseline
+from nsyswrap.reports.wording.checks import why_no_gpu_work, worded
 
 _MOST_NAMES, _NAME_WIDTH = 5, 40  # in a message
 _FIRST_LETTERS = {"Host": "H", "Device": "D", "Array": "A", "Peer": "P"}
@@ -202,7 +202,7 @@ def _check(capture: Capture, kind: str) -> None:
     if not capture.has(kind) and capture.info.cuda_traced is False:
         capture.columns(kind, "start_ns")  # raises NotInCapture, with the option that is missing
     lost = [message.text for message in capture.diagnostics if message.loss]
-    lost += [str(cause) for cause in missing_processes(capture)]
+    lost += [str(worded(cause)) for cause in missing_processes(capture)]
     if lost:
         raise CaptureError(f"{capture.source} is not complete: {lost[0]}", "counts would be too low")
 
@@ -227,7 +227,7 @@ def _why_none(captures: Sequence[Capture]) -> str:
     """Return why a capture has no GPU work at all; empty if all have some."""
     for capture in captures:
         if not any(map(capture.has, ("kernel", "memcpy", "memset", "graph"))):
-            return str(no_gpu_work(capture, run_facts(capture.source))[0])
+            return str(why_no_gpu_work(capture)[0])
     return ""
 
 

@@ -19,10 +19,10 @@ from nsyswrap.cli.help import HelpCommand, option
 from nsyswrap.cli.output import print_data, say, step, wrapped
 
 with lazy_imports():
-    from nsyswrap.analysis.diagnostics import examine
     from nsyswrap.api import probe as trial
     from nsyswrap.record import doctor
     from nsyswrap.record import peaks as measured
+    from nsyswrap.reports.wording import checks
 
 FORMAT, VERSION = "nsyswrap-doctor", 1
 _LEVELS = {"ok": "ok", "note": "note", "problem": "problem", "unknown": "not checked"}
@@ -72,7 +72,7 @@ def _of_machine(*, probe: bool, peaks: bool) -> dict[str, list[Check]]:
 
 def _of_capture(path: Path) -> dict[str, list[Check]]:
     with step(f"checking {path} …"):
-        return {"capture": list(examine.examine_path(path))}
+        return {"capture": checks.examined(path)}
 
 
 def as_dict(groups: dict[str, list[Check]]) -> dict[str, Any]:

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from nsyswrap.analysis.kernel_instance import KernelInstance, judged_kernels, median_instance
 from nsyswrap.analysis.kernel_names import readable
 from nsyswrap.analysis.no_gpu_work.evidence import CaptureEvidence, run_facts
-from nsyswrap.base.errors import UsageError
+from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.text import counted, printable, shorten, unknown
 from nsyswrap.base.units import duration
 from nsyswrap.capture.capture import Capture
 from nsyswrap.cli.output import note
+from nsyswrap.reports.wording.checks import why_absent
 
 _PRODUCTS = ("gemm", "convolution", "attention")
 _OTHER = "other"
@@ -50,6 +51,8 @@ def check_kernel(name: str) -> None:
 def _chosen(capture: Capture, name: str) -> str:
     """Return the full name of a kernel; of one function or readable name that with the most time."""
     functions = judged_kernels(capture)
+    if not functions:
+        raise NotInCapture(f"no kernels in {capture.source}", why_absent([capture], ["kernel"]))
     if not name:
         return next(iter(functions))
     forms = {full: (full, function, readable(full)) for full, function in functions.items()}

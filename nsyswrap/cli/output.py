@@ -41,13 +41,13 @@ with lazy_imports():  # none of these for --help and completion
     import textwrap
 
     from nsyswrap.analysis import gpu_operations, no_gpu_work
-    from nsyswrap.analysis.no_gpu_work import evidence
     from nsyswrap.base import command_name, files, units
     from nsyswrap.render import formats, summary_screen
     from nsyswrap.render.formats import csv
     from nsyswrap.render.formats import text as text_format
     from nsyswrap.reports import answer, make, summary
     from nsyswrap.reports import table as report_table
+    from nsyswrap.reports.wording import checks
 
 _PIPE_WIDTH = 100  # columns, where there is no terminal to ask
 _LEAST_WIDTH = 40
@@ -308,7 +308,7 @@ def note_silence(capture: Capture, *, on_screen: bool = False) -> None:
     """
     if no_gpu_work.has_gpu_work(capture):
         return
-    causes = no_gpu_work.no_gpu_work(capture.whole, evidence.run_facts(capture.source))
+    causes = checks.why_no_gpu_work(capture)
     if not on_screen or capture.view.selection.narrows:
         note(f"\nNo GPU work was recorded in {capture.source}. Likely causes:")
     elif causes := causes[1:]:

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.codes import TextColumn
 from nsyswrap.analysis.correlation import process_notes
-from nsyswrap.analysis.no_gpu_work import why_absent
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.units import EXACT_TENTHS, NEAR_TIE, TIE, Rounding, Unit, round_tenth
 from nsyswrap.capture.schema import EVENTS
 from nsyswrap.reports.nsys import NAMES as NSYS
+from nsyswrap.reports.wording.checks import why_absent
 
 with lazy_imports():
     import pandas as pd

@@ -12,11 +12,12 @@ from tiny_export import DIAGNOSTIC, Row, call, kernel, row, write
 
 from nsyswrap.analysis.diagnostics import examine as examining
 from nsyswrap.analysis.diagnostics import launch_checks
-from nsyswrap.analysis.diagnostics.examine import examine, examine_path
+from nsyswrap.analysis.diagnostics.examine import examine
 from nsyswrap.api import open_capture
 from nsyswrap.base.check import Check
 from nsyswrap.base.errors import NotACapture, NotInCapture
 from nsyswrap.base.run_folder import EXPORT, LOG, RUN, STATUS
+from nsyswrap.reports.wording.checks import examined
 
 SILENT = Path(__file__).resolve().parents[1] / "data" / "silent"
 WORK = (call("cudaLaunchKernel", 1, 5, 1), kernel("k", 6, 9, 1))
@@ -33,7 +34,7 @@ FAILED: dict[str, Any] = {
 
 def checks(path: Path) -> dict[str, Check]:
     """Return the checks by subject; each subject occurs once."""
-    made = list(examine_path(path))
+    made = examined(path)
     by_subject = {check.subject: check for check in made}
     assert len(by_subject) == len(made)
     return by_subject
@@ -100,7 +101,7 @@ def test_a_check_that_could_not_be_made_is_not_ok(tmp_path: Path, monkeypatch: p
 def test_without_gpu_work_only_the_messages_are_sound(tmp_path: Path) -> None:
     path = tmp_path / "x.sqlite"
     path.write_bytes(lzma.decompress((SILENT / "client.sqlite.xz").read_bytes()))
-    made = list(examine_path(path))
+    made = examined(path)
     assert {check.text for check in made if check.subject == "figures"} == {"no problem found in messages"}
     assert {check.subject for check in made if check.level == "unknown"} >= {
         "launches without work",
@@ -125,7 +126,7 @@ def test_lost_events_and_failed_calls(tmp_path: Path) -> None:
 def test_the_cause_of_silence_is_a_problem(tmp_path: Path) -> None:
     path = tmp_path / "x.sqlite"
     path.write_bytes(lzma.decompress((SILENT / "sub1.sqlite.xz").read_bytes()))
-    found = [check for check in examine_path(path) if check.subject == "GPU work"]
+    found = [check for check in examined(path) if check.subject == "GPU work"]
     assert found[0].level == "problem"
     assert found[0].text.startswith("no GPU work: another profiler used CUPTI in process 1225")
     assert found[0].cure.startswith("turn off the other profiler")
@@ -134,7 +135,7 @@ def test_the_cause_of_silence_is_a_problem(tmp_path: Path) -> None:
 def test_what_is_possible_is_a_note(tmp_path: Path) -> None:
     path = tmp_path / "x.sqlite"
     path.write_bytes(lzma.decompress((SILENT / "fork0.sqlite.xz").read_bytes()))
-    _, *others = [check for check in examine_path(path) if check.subject == "GPU work"]
+    _, *others = [check for check in examined(path) if check.subject == "GPU work"]
     assert {check.level for check in others} == {"note"}
     assert all(check.text.startswith("possibly ") for check in others)
 
@@ -161,20 +162,20 @@ def test_a_check_that_takes_too_long_is_given_up(tmp_path: Path, monkeypatch: py
 def test_a_run_without_a_capture_says_why(tmp_path: Path) -> None:
     run_folder(tmp_path, FAILED)
     (tmp_path / LOG).write_text("Processing events...\nGenerated:\n\tNo reports were generated\n")
-    [found] = examine_path(tmp_path)
+    [found] = examined(tmp_path)
     assert found == Check("problem", "run", f"nsys failed: {FAILED['message']}", FAILED["hint"])
 
 
 def test_a_run_that_was_killed_and_what_nsys_said(tmp_path: Path) -> None:
     run_folder(tmp_path, None)
     (tmp_path / LOG).write_text("No space left on device\n")
-    run, log = examine_path(tmp_path)
+    run, log = examined(tmp_path)
     assert run.text == "this run never finished: nsyswrap was killed; it left no recording"
     assert (log.subject, log.text) == ("nsys log", "the disk is full")
 
 
 def test_a_run_without_a_log(tmp_path: Path) -> None:
-    _, log = examine_path(run_folder(tmp_path, DONE))
+    _, log = examined(run_folder(tmp_path, DONE))
     assert (log.level, log.text) == ("unknown", "nsys.log cannot be read: No such file or directory")
 
 
@@ -182,10 +183,10 @@ def test_only_the_end_of_a_log_is_read_and_never_a_pipe(tmp_path: Path) -> None:
     run_folder(tmp_path, None)
     log = tmp_path / LOG
     log.write_text(f"unrecognised option 'x'\n{'-' * examining.LOG_BYTES}\nNo space left on device\n")
-    assert [check.text for check in examine_path(tmp_path)][1:] == ["the disk is full"]
+    assert [check.text for check in examined(tmp_path)][1:] == ["the disk is full"]
     log.unlink()
     os.mkfifo(log)
-    _, unread = examine_path(tmp_path)
+    _, unread = examined(tmp_path)
     assert (unread.level, unread.text) == ("unknown", "nsys.log cannot be read: not a regular file")
 
 
@@ -201,4 +202,4 @@ def test_the_capture_of_a_run_that_failed(tmp_path: Path) -> None:
 
 def test_another_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotACapture):
-        examine_path(tmp_path)
+        examined(tmp_path)

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from diagnostics_found import found as rows_on
 from tiny_export import DIAGNOSTIC, Row, call, global_id, kernel, memcpy, nvtx, row, write
 
-from nsyswrap.analysis.no_gpu_work import missing_processes, no_gpu_work, without_calls
+from nsyswrap.analysis.no_gpu_work import missing_processes, no_gpu_work
 from nsyswrap.analysis.no_gpu_work.evidence import run_facts, was_traced
 from nsyswrap.api import CaptureReader, open_capture
 from nsyswrap.base.errors import NotInCapture
@@ -19,6 +20,7 @@ from nsyswrap.base.run_folder import EXPORT, RUN, RunFolder, Status
 from nsyswrap.reports import find_report
 from nsyswrap.reports.answer import answer_lines
 from nsyswrap.reports.summary import answer_with_lines
+from nsyswrap.reports.wording.checks import worded
 from nsyswrap.reports.wording.trust import trust
 
 SILENT = Path(__file__).resolve().parents[1] / "data" / "silent"
@@ -40,7 +42,7 @@ def made(folder: Path, *rows: Row) -> CaptureReader:
 
 
 def causes(capture: CaptureReader, run: dict[str, Any] | None = None) -> list[str]:
-    return list(map(str, no_gpu_work(capture, run or {})))
+    return [str(worded(cause)) for cause in no_gpu_work(capture, run or {})]
 
 
 def message(text: str, pid: int = 100, severity: int = 1) -> Row:
@@ -170,14 +172,14 @@ def test_a_forked_process_that_nsys_was_told_to_follow(tmp_path: Path) -> None:
 
 
 def test_a_process_that_may_be_a_fork(tmp_path: Path) -> None:
-    [cause] = no_gpu_work(made(tmp_path), {"gpu_processes": [{**FORKED, "forked": None}]})
+    [cause] = map(worded, no_gpu_work(made(tmp_path), {"gpu_processes": [{**FORKED, "forked": None}]}))
     assert cause.text == "nsys has no CUDA events of process 101 (worker), which used CUDA"
     assert cause.cure == "if forked, use nsyswrap profile --follow-forks; else profile it alone"
 
 
 def test_several_forked_processes_are_one_cause(tmp_path: Path) -> None:
     run = {"gpu_processes": [FORKED, {**FORKED, "pid": 103}]}
-    [cause] = no_gpu_work(made(tmp_path), run)
+    [cause] = map(worded, no_gpu_work(made(tmp_path), run))
     assert cause.text == "nsys does not record forks: 2 processes such as 101 (worker) used CUDA"
     assert cause.count == 2
 
@@ -339,7 +341,8 @@ def test_a_capture_without_a_run_says_whether_cuda_was_traced(
     )
     assert was_traced(capture, "cuda") == expected
     assert not was_traced(capture, "nvtx")
-    assert ("collect with" in without_calls(capture)) != expected
+    [(*_, meaning)] = rows_on(capture, "API results")
+    assert ("collect with" in str(meaning)) != expected
 
 
 def launches(*results: int) -> list[Row]:

@@ -14,6 +14,7 @@ from nsyswrap.analysis.no_gpu_work import has_gpu_work, no_gpu_work
 from nsyswrap.api import CaptureReader
 from nsyswrap.render import summary_screen as screen
 from nsyswrap.reports.summary import summarize
+from nsyswrap.reports.wording.checks import worded
 
 PUBLIC = Path(__file__).resolve().parents[3] / "shared" / "exports"
 RECORDED = Path(__file__).resolve().parents[2] / "nsyswrap" / "recorded"
@@ -180,4 +181,4 @@ def test_the_likeliest_cause_comes_first(
 ) -> None:
     capture = opened(tmp_path, *rows)
     assert not has_gpu_work(capture)
-    assert str(no_gpu_work(capture, run)[first.startswith("possibly")]) == first  # a fact comes first
+    assert str(worded(no_gpu_work(capture, run)[first.startswith("possibly")])) == first  # a fact comes first

@@ -2,63 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nsyswrap.analysis.finding import CheckResult
 from nsyswrap.analysis.gpu_operations import (
-    GRAPH,
-    KERNEL,
     KINDS,
-    MEMCPY,
-    MEMSET,
     GpuOperations,
     clipped,
     gpu_operations_of,
 )
-from nsyswrap.base.check import Check
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import SPANS
 
-_NOUNS = {
-    KERNEL: ("kernel", "kernels"),
-    MEMCPY: ("copy", "copies"),
-    MEMSET: ("memset", "memsets"),
-    GRAPH: ("whole-graph execution", "whole-graph executions"),
-    "api": ("API call", "API calls"),
-}
+MakesChecks = Callable[[Capture], Iterator[CheckResult]]
 
 
-def warning(subject: str, count: int, text: str, time_ns: int | None = None) -> Check:
+def warning(subject: str, kind: str, count: int, time_ns: int | None = None, **numbers: Any) -> CheckResult:
     """Return a check that found what makes numbers wrong or misleading."""
-    return Check("note", subject, text, count=count, time_ns=time_ns)
+    return CheckResult("note", subject, kind, numbers, count, time_ns)
 
 
-def info(subject: str, count: int, text: str, time_ns: int | None = None) -> Check:
+def info(subject: str, kind: str, count: int, time_ns: int | None = None, **numbers: Any) -> CheckResult:
     """Return a check that found what is good to know."""
-    return Check("info", subject, text, count=count, time_ns=time_ns)
+    return CheckResult("info", subject, kind, numbers, count, time_ns)
 
 
-def ok(subject: str, text: str) -> Check:
+def ok(subject: str, kind: str, **numbers: Any) -> CheckResult:
     """Return a check that found no problem."""
-    return Check("ok", subject, text, count=0)
+    return CheckResult("ok", subject, kind, numbers, count=0)
 
 
-def unknown(subject: str, why: str) -> Check:
+def unknown(subject: str, kind: str, **numbers: Any) -> CheckResult:
     """Return a check for which the capture lacks the data."""
-    return Check("unknown", subject, why)
+    return CheckResult("unknown", subject, kind, numbers)
 
 
 def marked(marks: NDArray[Any]) -> int:
     """Return the number of True values."""
     return int(np.count_nonzero(marks))
-
-
-def counted(kind: str, count: int) -> str:
-    """Return a number of events with their noun: ``1 copy``, ``1,000 copies``."""
-    one, more = _NOUNS[kind]
-    return f"{count:,} {one if count == 1 else more}"
 
 
 def unclipped(capture: Capture, kind: str, *fields: str) -> dict[str, NDArray[Any]]:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from nsyswrap.analysis.diagnostics import capture_checks, launch_checks, run_checks
-from nsyswrap.analysis.diagnostics.check import counted, unknown
+from nsyswrap.analysis.diagnostics.check import MakesChecks, ok, unknown
+from nsyswrap.analysis.finding import CheckResult
 from nsyswrap.analysis.gpu_operations import KINDS
 from nsyswrap.analysis.no_gpu_work import missing_processes, no_gpu_work
 from nsyswrap.analysis.no_gpu_work.evidence import program_failed, run_facts
 from nsyswrap.base import paths
-from nsyswrap.base.check import Check
 from nsyswrap.base.errors import CaptureError, NotInCapture
 from nsyswrap.base.files import tail
 from nsyswrap.base.nsys import command
@@ -26,34 +25,16 @@ _PATIENCE_S = 10  # for SQLite's quick check, which takes about 1 s for 150 MB
 LOG_BYTES = 1 << 20  # the end of nsys.log, which has the fault
 # Measured with 1,000,000 kernels and their launches, see docs/speed.md. Python takes _START_S to start.
 _START_S, _MEASURED_ROWS, _SCREEN_S = 0.3, 2e6, 7.6
-# Tables that no report reads -> what they hold. The first pattern that matches counts.
-_CONTENTS = {
-    "COMPOSITE_EVENTS": "CPU samples",
-    "SCHED_EVENTS": "thread switches on the CPU",
-    "CUDA_GPU_MEMORY_POOL_EVENTS": "memory pools",
-    "CUDA_GRAPH_*": "creation of CUDA graphs",
-    "CUBLAS_EVENTS": "calls of cuBLAS",
-    "CUDNN_EVENTS": "calls of cuDNN",
-    "OSRT_FILE_ACCESS_*": "file accesses",
-    "NET_*": "network metrics",
-    "FECS_EVENTS": "context switches on the GPU",
-    "PERF_EVENT_*": "CPU counters",
-    "GENERIC_EVENT*": "events of other sources",
-    "VULKAN_*": "Vulkan events",
-    "OPENGL_*": "OpenGL events",
-    "D?1?_*": "Direct3D events",
-    "UCP_*": "UCX calls",
-}
 
 
-def examine_path(path: Path) -> Iterator[Check]:
+def examine_path(path: Path) -> Iterator[CheckResult]:
     """Yield the checks of a capture, or why a run folder has none. Raises CaptureError for other files."""
     if paths.is_file(path / RUN) and not any(paths.exists(path / name) for name in (EXPORT, REPORT)):
         return _without_export(path)
     return examine(open_capture(path))
 
 
-def examine(capture: Capture) -> Iterator[Check]:
+def examine(capture: Capture) -> Iterator[CheckResult]:
     """Yield all checks of a capture."""
     yield from _run(capture)
     yield _integrity(capture)
@@ -64,66 +45,62 @@ def examine(capture: Capture) -> Iterator[Check]:
     yield _size(capture)
 
 
-def _without_export(folder: Path) -> Iterator[Check]:
-    why = ending(folder) or f"the run left no {EXPORT}"
+def _without_export(folder: Path) -> Iterator[CheckResult]:
     try:
         hint = RunFolder(folder).read_status().hint
     except CaptureError:
         hint = ""
-    yield Check("problem", "run", why, hint)
+    yield CheckResult("problem", "run", "no_export", {"ending": ending(folder), "hint": hint})
     try:
         fault, cure = command.fault(tail(folder / LOG, LOG_BYTES).decode(errors="replace"))
     except OSError as error:
-        yield Check("unknown", "nsys log", f"{LOG} cannot be read: {error.strerror}")
+        yield unknown("nsys log", "log_unreadable", log=LOG, error=error.strerror)
         return
     if fault:
-        yield Check("problem", "nsys log", fault, cure)
+        yield CheckResult("problem", "nsys log", "nsys_fault", {"fault": fault, "cure": cure})
 
 
-def _run(capture: Capture) -> Iterator[Check]:
+def _run(capture: Capture) -> Iterator[CheckResult]:
+    numbers = {"ending": capture.ending}
     if program_failed(capture.source):
-        yield Check("note", "run", capture.ending)
+        yield CheckResult("note", "run", "run_failed", numbers)
     elif capture.ending:
-        yield Check("problem", "run", f"{capture.ending}; the capture may end early", "profile again")
+        yield CheckResult("problem", "run", "run_cut_short", numbers)
     elif run_facts(capture.source):
-        yield Check("ok", "run", "the run ended well")
+        yield ok("run", "run_ended")
 
 
-def _integrity(capture: Capture) -> Check:
+def _integrity(capture: Capture) -> CheckResult:
     damage = capture.damage(_PATIENCE_S)
     if damage is None:
-        return Check("unknown", "file", f"looking for damage took longer than {_PATIENCE_S} s")
+        return unknown("file", "damage_unknown", patience_s=_PATIENCE_S)
     if damage:
-        return Check("problem", "file", f"the file is damaged: {damage}", "export the .nsys-rep again")
-    is_folder = paths.is_folder(capture.path)
-    return Check(
-        "ok", "file", "all tables can be read" if is_folder else "SQLite's quick check found no damage"
-    )
+        return CheckResult("problem", "file", "damaged", {"damage": damage})
+    return ok("file", "tables_readable" if paths.is_folder(capture.path) else "undamaged")
 
 
-def _era(capture: Capture) -> Check:
+def _era(capture: Capture) -> CheckResult:
     if newer := newer_than_known(capture.info):
-        return Check("note", "format", newer, "use a newer nsyswrap")
+        return CheckResult("note", "format", "newer_format", {"newer": newer})
     if not capture.info.schema_version:
-        return Check("unknown", "format", "nsys version unknown: before 2022, or the file was trimmed")
+        return unknown("format", "format_unknown")
     version, schema = capture.info.exporter_version, capture.info.schema_version
-    return Check("ok", "format", f"written by nsys {version}, schema {schema}")
+    return ok("format", "format_known", nsys=version, schema=schema)
 
 
-def _gpu_work(capture: Capture) -> Iterator[Check]:
-    counts = [counted(kind, count) for kind in KINDS if (count := capture.count(kind))]
-    if counts:
-        yield Check("ok", "GPU work", ", ".join(counts))
+def _gpu_work(capture: Capture) -> Iterator[CheckResult]:
+    if counts := {kind: count for kind in KINDS if (count := capture.count(kind))}:
+        yield ok("GPU work", "gpu_work", counts=counts)
         yield from missing_processes(capture)
         return
     first, *others = no_gpu_work(capture, run_facts(capture.source))
-    yield replace(first, level="problem", text=f"no GPU work: {first.text}")
+    yield CheckResult("problem", "GPU work", "no_gpu_work", {"cause": first}, first.count)
     yield from others
 
 
-def _numbers(capture: Capture) -> Iterator[Check]:
+def _numbers(capture: Capture) -> Iterator[CheckResult]:
     """Yield the checks behind the report ``diagnostics`` that found something, or could not be made."""
-    chosen: dict[str, Callable[[Capture], Iterator[Check]]] = {
+    chosen: dict[str, MakesChecks] = {
         "messages": capture_checks.check_messages,
         "names": capture_checks.check_names,
         "times": launch_checks.check_times,
@@ -143,33 +120,24 @@ def _numbers(capture: Capture) -> Iterator[Check]:
         if made and not checks:
             sound.append(name)
     if sound:
-        yield Check("ok", "figures", f"no problem found in {', '.join(sound)}")
+        yield ok("figures", "no_problem", checks=sound)
 
 
-def _made(name: str, check: Callable[[Capture], Iterator[Check]], capture: Capture) -> list[Check]:
+def _made(name: str, check: MakesChecks, capture: Capture) -> list[CheckResult]:
     try:
         return list(check(capture))
     except NotInCapture as error:  # a third party trimmed the export
-        return [unknown(name, error.message)]
+        return [unknown(name, "not_made", missing=error.message)]
 
 
-def _unread(capture: Capture) -> Check:
+def _unread(capture: Capture) -> CheckResult:
     if not capture.unread:
-        return Check("ok", "contents", "every table with events is read by a report")
-    parts = ", ".join(_content(*item) for item in capture.unread.items())
-    return Check("note", "contents", f"no report reads {parts}", "open the .nsys-rep with nsys-ui")
+        return ok("contents", "all_read")
+    return CheckResult("note", "contents", "unread", {"tables": capture.unread})
 
 
-def _content(table: str, count: int) -> str:
-    named = next((text for pattern, text in _CONTENTS.items() if fnmatchcase(table, pattern)), "")
-    rows = f"{count:,} row{'' if count == 1 else 's'}"
-    return f"{table}: {named} ({rows})" if named else f"{table} ({rows})"
-
-
-def _size(capture: Capture) -> Check:
+def _size(capture: Capture) -> CheckResult:
     files = list(paths.matching(capture.path, "*")) or [capture.path]
     size = sum(map(paths.size, files))
     rows = sum(map(capture.count, (*KINDS, "api", "nvtx")))
-    time = f"the screen takes roughly {_START_S + _SCREEN_S * rows / _MEASURED_ROWS:,.1f} s"
-    events = f"{rows:,} CUDA and NVTX {'event' if rows == 1 else 'events'}"
-    return Check("ok", "size", f"{size / 1e6:,.1f} MB, {events}; {time}")
+    return ok("size", "size", bytes=size, rows=rows, screen_s=_START_S + _SCREEN_S * rows / _MEASURED_ROWS)

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.arrays.groups import distinct, group_keys
 from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.diagnostics.check import (
-    counted,
     info,
     marked,
     ok,
@@ -26,12 +25,11 @@ from nsyswrap.analysis.diagnostics.check import (
     unknown,
     warning,
 )
+from nsyswrap.analysis.finding import CheckResult, Numbers
 from nsyswrap.analysis.gpu_operations import KINDS, GpuOperations, all_processes_known, gpu_operations_of
 from nsyswrap.analysis.names import CLASSES, LAUNCH, call_classes, strip_version
-from nsyswrap.analysis.no_gpu_work import without_calls
-from nsyswrap.base.check import Check
+from nsyswrap.analysis.no_gpu_work.evidence import was_traced
 from nsyswrap.base.constants import MISSING
-from nsyswrap.base.units import duration
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.capture.selection import global_process_ids
@@ -44,10 +42,10 @@ _BEGIN_CAPTURE, _END_CAPTURE = r"cu(da)?StreamBeginCapture", r"cu(da)?StreamEndC
 _FIELDS = ("start_ns", "global_tid", "correlation_id", "name")
 
 
-def check_launches(capture: Capture) -> Iterator[Check]:
+def check_launches(capture: Capture) -> Iterator[CheckResult]:
     """Yield launch calls without GPU work, grouped by cause: failed, captured into a graph, not recorded."""
     if not capture.has("api"):
-        yield unknown(LAUNCHES, without_calls(capture))
+        yield unknown(LAUNCHES, "no_api", was_traced=was_traced(capture, "cuda"))
         return
     calls = unclipped(capture, "api", *_FIELDS)
     launching = call_classes(capture) == CLASSES.index(LAUNCH)
@@ -58,21 +56,14 @@ def check_launches(capture: Capture) -> Iterator[Check]:
         captured = ~failed & _capturing(capture, calls, lacking)
     lost = lacking[~failed & ~captured]
     if count := marked(failed):
-        failures = f"{_launch_calls(count)} failed and started nothing"
-        yield warning(LAUNCHES, count, f"{failures}; the GPU work is missing")
+        yield warning(LAUNCHES, "launches_failed", count)
     if len(lost):
-        yield warning(LAUNCHES, len(lost), _not_recorded(capture, calls, lost))
+        yield warning(LAUNCHES, "launches_lost", len(lost), **_not_recorded(capture, calls, lost))
     if count := marked(captured):
-        captures = f"{_launch_calls(count)} during CUDA graph capture"
-        yield info(LAUNCHES, count, f"{captures}; the work starts with the launch of the graph")
+        yield info(LAUNCHES, "launches_captured", count)
     if not failed.any() and not len(lost):
-        rest = "other " if captured.any() else ""
-        meaning = f"the work of every {rest}launch call is recorded" if launching.any() else "no launch calls"
-        yield ok(LAUNCHES, meaning)
-
-
-def _launch_calls(count: int) -> str:
-    return f"{count:,} launch {'call' if count == 1 else 'calls'}"
+        recorded = "other_launches_recorded" if captured.any() else "launches_recorded"
+        yield ok(LAUNCHES, recorded if launching.any() else "no_launch_calls")
 
 
 def _started(capture: Capture) -> NDArray[Any]:
@@ -121,17 +112,10 @@ def _capturing(capture: Capture, calls: Calls, rows: NDArray[Any]) -> NDArray[An
     return capturing
 
 
-def _not_recorded(capture: Capture, calls: Calls, rows: NDArray[Any]) -> str:
-    """Name the functions called, and count the calls after the last recorded work of their process."""
+def _not_recorded(capture: Capture, calls: Calls, rows: NDArray[Any]) -> Numbers:
+    """Count the calls by function, and those after the last recorded work of their process."""
     names = Counter(strip_version(capture.text(i)) for i in calls["name"][rows].tolist())
-    listed = ", ".join(f"{count:,} {name}" for name, count in names.most_common(3))
-    lost = f"{_launch_calls(len(rows))} without recorded work ({listed})"
-    late = marked(_after_all_work(capture, calls, rows))
-    if not late:
-        return f"{lost}: events were dropped or removed"
-    which = "all" if late == len(rows) else f"{late:,} of them"
-    cause = "recording probably ended before the work ran"
-    return f"{lost}, {which} after the last recorded work of their process: {cause}"
+    return {"functions": names.most_common(3), "late": marked(_after_all_work(capture, calls, rows))}
 
 
 def _after_all_work(capture: Capture, calls: Calls, rows: NDArray[Any]) -> NDArray[Any]:
@@ -144,7 +128,7 @@ def _after_all_work(capture: Capture, calls: Calls, rows: NDArray[Any]) -> NDArr
     return after
 
 
-def check_origins(capture: Capture) -> Iterator[Check]:
+def check_origins(capture: Capture) -> Iterator[CheckResult]:
     """Yield operations without a launch call by kind, then correlation ids that are ambiguous.
 
     Migrations of unified memory have no launch call and are left out.
@@ -152,31 +136,24 @@ def check_origins(capture: Capture) -> Iterator[Check]:
     operations = unclipped_work(capture)
     operations = operations.of(~operations.migration)
     if not len(operations) or not capture.whole.has("api"):
-        lacks = "API call" if len(operations) else "launched GPU operation"
-        yield unknown(ORIGINS, f"no {lacks} to check")
+        yield unknown(ORIGINS, "no_api_to_check" if len(operations) else "no_work_to_check")
         return
     yield from _without_call(operations)
     doubts = [*_ambiguous(capture, operations), *_without_process(capture, operations)]
     yield from doubts
     if not doubts:
-        yield ok(CORRELATION_IDS, "no correlation id is shared by two calls of one process")
+        yield ok(CORRELATION_IDS, "ids_unique")
 
 
-def _without_call(operations: GpuOperations) -> Iterator[Check]:
+def _without_call(operations: GpuOperations) -> Iterator[CheckResult]:
     lost = operations.call < 0
     midway = lost & _before_the_first_known(operations)
     for code, kind in enumerate(KINDS):
         mine = lost & (operations.kind == code)
-        if not (count := marked(mine)):
-            continue
-        cause = "launched from the GPU, or the call was dropped or removed"
-        if early := marked(mine & midway):
-            which = "all" if early == count else f"{early:,} of them"
-            cause = f"{which} before the first work with a launch call: recording probably began midway"
-        lacking = f"{counted(kind, count)} without a recorded launch call, so without API time and NVTX range"
-        yield warning(ORIGINS, count, f"{lacking}; {cause}")
+        if count := marked(mine):
+            yield warning(ORIGINS, "no_launch_call", count, events=kind, early=marked(mine & midway))
     if not lost.any():
-        yield ok(ORIGINS, "every launch call is recorded")
+        yield ok(ORIGINS, "calls_recorded")
 
 
 def _before_the_first_known(operations: GpuOperations) -> NDArray[Any]:
@@ -190,16 +167,14 @@ def _before_the_first_known(operations: GpuOperations) -> NDArray[Any]:
     return operations.start_ns < first
 
 
-def _ambiguous(capture: Capture, operations: GpuOperations) -> Iterator[Check]:
+def _ambiguous(capture: Capture, operations: GpuOperations) -> Iterator[CheckResult]:
     """Yield operations that more than one call may have launched."""
     for code, kind in enumerate(KINDS):
         rows = operations.row[operations.kind == code]
         if not len(rows):
             continue
         if count := marked(np.isin(_of_several_calls(capture.whole, kind), rows)):
-            shared = f"{counted(kind, count)} with a correlation id shared by two calls of the process"
-            effect = "the API time, latency and NVTX range may belong to the other call"
-            yield warning(CORRELATION_IDS, count, f"{shared}: {effect}")
+            yield warning(CORRELATION_IDS, "ids_shared", count, events=kind)
 
 
 def _of_several_calls(whole: Capture, kind: str) -> NDArray[Any]:
@@ -220,7 +195,7 @@ def _of_several_calls(whole: Capture, kind: str) -> NDArray[Any]:
     return np.unique(operation[(end > end[outer]) | (thread != thread[outer])])
 
 
-def _without_process(capture: Capture, operations: GpuOperations) -> Iterator[Check]:
+def _without_process(capture: Capture, operations: GpuOperations) -> Iterator[CheckResult]:
     """Yield the number of operations whose process is not recorded."""
     if all_processes_known(capture):  # else the columns would have to be read again
         return
@@ -231,22 +206,17 @@ def _without_process(capture: Capture, operations: GpuOperations) -> Iterator[Ch
     if not (count := marked(np.concatenate(pids) == MISSING)):
         return
     processes = len(np.unique(global_process_ids(capture.whole.columns("api", "global_tid")["global_tid"])))
-    unknown_process = (
-        f"operations without a process ({count:,}; no globalPid) are matched to calls by correlation id alone"
-    )
     if processes > 1:
-        yield warning(
-            CORRELATION_IDS, count, f"{unknown_process}; calls of {processes} processes may be mixed up"
-        )
+        yield warning(CORRELATION_IDS, "by_id_of_several", count, processes=processes)
     else:
-        yield info(CORRELATION_IDS, count, f"{unknown_process}; this is correct for a single process")
+        yield info(CORRELATION_IDS, "by_id_of_one", count)
 
 
-def check_times(capture: Capture) -> Iterator[Check]:
+def check_times(capture: Capture) -> Iterator[CheckResult]:
     """Yield impossible times of operations, by kind, and of API calls."""
     operations = unclipped_work(capture)
     yield from _before_launch(capture, operations)
-    odd: list[Check] = []
+    odd: list[CheckResult] = []
     for code, kind in enumerate(KINDS):
         mine = operations.kind == code
         odd += _impossible(kind, operations.start_ns[mine], operations.end_ns[mine])
@@ -254,37 +224,29 @@ def check_times(capture: Capture) -> Iterator[Check]:
         odd += _impossible("api", *unclipped(capture, "api", *SPANS).values())
     yield from odd
     if not odd and (len(operations) or capture.has("api")):
-        yield ok(TIMES, "every operation and API call has a start and an end, in this order")
+        yield ok(TIMES, "times_sound")
 
 
-def _before_launch(capture: Capture, operations: GpuOperations) -> Iterator[Check]:
+def _before_launch(capture: Capture, operations: GpuOperations) -> Iterator[CheckResult]:
     """Compare the start of each operation with that of the outermost call that launched it."""
     launched = operations.of(operations.call >= 0)
     if not len(launched):
-        yield unknown(CLOCKS, "no operation with a launch call to compare")
+        yield unknown(CLOCKS, "nothing_launched")
         return
     called = capture.whole.columns("api", "start_ns")["start_ns"][launched.call]
     ahead = called - launched.start_ns
     for code, kind in enumerate(KINDS):
         early = ahead[(launched.kind == code) & (ahead > 0)]
         if len(early):
-            most = int(early.max())
-            ahead_by = f"{counted(kind, len(early))} began up to {duration(most)} before the launch call"
-            advice = "the clocks disagree by this much; shorter latencies and queue times are not reliable"
-            yield warning(CLOCKS, len(early), f"{ahead_by}: {advice}", most)
+            yield warning(CLOCKS, "before_launch", len(early), int(early.max()), events=kind)
     if not (ahead > 0).any():
-        soonest = duration(-int(ahead.max()))
-        in_order = f"no operation began before its launch call; shortest delay {soonest}"
-        yield ok(CLOCKS, in_order)
+        yield ok(CLOCKS, "after_launch", delay_ns=-int(ahead.max()))
 
 
-def _impossible(kind: str, start: NDArray[Any], end: NDArray[Any]) -> Iterator[Check]:
+def _impossible(kind: str, start: NDArray[Any], end: NDArray[Any]) -> Iterator[CheckResult]:
     backwards, early = np.flatnonzero(end < start), marked(start <= 0)
     if len(backwards):
         most = int((start[backwards] - end[backwards]).max())
-        negative = f"{counted(kind, len(backwards))} ended up to {duration(most)} before the start"
-        effect = "negative durations make totals and means too low"
-        yield warning(TIMES, len(backwards), f"{negative}: {effect}", most)
+        yield warning(TIMES, "backwards", len(backwards), most, events=kind)
     if early:
-        before_zero = f"{counted(kind, early)} started at 0 ns or before"
-        yield warning(TIMES, early, f"{before_zero}: not a measured time, as recording begins at 0")
+        yield warning(TIMES, "before_zero", early, events=kind)

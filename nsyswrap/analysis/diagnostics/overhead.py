@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, text_codes
 from nsyswrap.analysis.arrays.intervals import union
-from nsyswrap.analysis.diagnostics.check import info, unknown, warning
+from nsyswrap.analysis.diagnostics.check import info, unknown
+from nsyswrap.analysis.finding import CheckResult
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
-from nsyswrap.base.check import Check
-from nsyswrap.base.units import duration, percent
+from nsyswrap.base.check import Level
 from nsyswrap.capture import schema
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import IntervalSet
@@ -28,7 +28,6 @@ Covers = dict[int, IntervalSet]  # by global id of a thread or process
 
 OVERHEAD, CUDA_OVERHEAD = "profiler overhead", "CUDA overhead"
 MUCH_PERCENT = 10.0  # of the time in API calls or of the GPU idle time: a larger share is a warning
-_IN_API, _IN_IDLE = "in API calls", "while a GPU was idle"
 _FIELDS = (*SPANS, "global_tid", "name", "overhead_type")
 
 
@@ -54,11 +53,11 @@ class Overhead(NamedTuple):
         return {one: union(self.start[mine], self.end[mine]) for one, mine in rows.items()}
 
 
-def check_overhead(capture: Capture) -> Iterator[Check]:
+def check_overhead(capture: Capture) -> Iterator[CheckResult]:
     """Yield the profiler's own work in total, then each label of overhead by time, the longest first."""
     events, labels = _events(capture)
     if not len(events.start):
-        yield unknown(OVERHEAD, "no overhead recorded; the effect of profiling on API calls is unknown")
+        yield unknown(OVERHEAD, "no_overhead")
         return
     codes, keys = group_keys(events.label, events.of_cuda.astype(np.int64))
     by_label = [events.of(codes == code) for code in range(len(keys[0]))]
@@ -69,33 +68,20 @@ def check_overhead(capture: Capture) -> Iterator[Check]:
     in_idle = _inside([part.covers(global_process_ids(part.thread)) for part in parts], idle)
     yield _total(len(parts[0].start), totals[0], (in_api[0], _length(calls)), (in_idle[0], _length(idle)))
     checks = []
-    for group, total, *inside in zip(by_label, totals[1:], in_api[1:], in_idle[1:], strict=True):
-        share = f"{labels[int(group.label[0])]}: {_where(*inside)}"
-        own = bool(group.of_cuda[0])
-        more = "; also present without a profiler" if own else ""
-        checks.append(info(CUDA_OVERHEAD if own else OVERHEAD, len(group.start), share + more, total))
+    for group, total, api_ns, idle_ns in zip(by_label, totals[1:], in_api[1:], in_idle[1:], strict=True):
+        label, of_cuda = labels[int(group.label[0])], bool(group.of_cuda[0])
+        numbers = {"label": label, "of_cuda": of_cuda, "in_api_ns": api_ns, "in_idle_ns": idle_ns}
+        subject = CUDA_OVERHEAD if of_cuda else OVERHEAD
+        checks.append(info(subject, "overhead_label", len(group.start), total, **numbers))
     yield from sorted(checks, key=lambda check: -(check.time_ns or 0))
 
 
-def _total(count: int, total: int, in_api: tuple[int, int], in_idle: tuple[int, int]) -> Check:
+def _total(count: int, total: int, in_api: tuple[int, int], in_idle: tuple[int, int]) -> CheckResult:
     """Compare the profiler's work with API and idle time; each pair is a part and its whole, in ns."""
-    times = [
-        (part, whole, where) for (part, whole), where in ((in_api, _IN_API), (in_idle, _IN_IDLE)) if whole
-    ]
-    shares = [
-        f"{duration(part)} {where} ({percent(100 * part / whole)} of that time)"
-        for part, whole, where in times
-    ]
-    lengthened = f"in total, {' and '.join(shares) or 'without API calls or GPU idle time to affect'}"
-    if any(100 * part >= MUCH_PERCENT * whole for part, whole, _ in times):
-        return warning(OVERHEAD, count, f"{lengthened}: these times may be shorter without a profiler", total)
-    return info(OVERHEAD, count, lengthened, total)
-
-
-def _where(in_api: int, in_idle: int) -> str:
-    times = ((in_api, _IN_API), (in_idle, _IN_IDLE))
-    parts = [f"{duration(part)} {where}" for part, where in times if part]
-    return " and ".join(parts) or f"none {_IN_API} or {_IN_IDLE}"
+    is_much = any(whole and 100 * part >= MUCH_PERCENT * whole for part, whole in (in_api, in_idle))
+    numbers = dict(zip(("in_api_ns", "api_ns", "in_idle_ns", "idle_ns"), (*in_api, *in_idle), strict=True))
+    level: Level = "note" if is_much else "info"
+    return CheckResult(level, OVERHEAD, "overhead", {**numbers, "is_much": is_much}, count, total)
 
 
 def _events(capture: Capture) -> tuple[Overhead, list[str | None]]:

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from nsyswrap.analysis.conditions import FEWEST_SAMPLES, RunConditions, Spread, WorkingGpu, run_conditions_of
 from nsyswrap.analysis.diagnostics.check import info, ok, unknown, warning
-from nsyswrap.base.check import Check
+from nsyswrap.analysis.finding import CheckResult, Numbers
 from nsyswrap.base.run_facts import INTERVAL_S, Gpu, GpuProcess
-from nsyswrap.base.text import printable, shorten, wrap
-from nsyswrap.base.units import percent
 from nsyswrap.capture.capture import Capture
 
 CLOCKS, THROTTLING, PROCESSES, LOAD = "GPU clocks", "GPU throttling", "other processes", "host load"
@@ -24,48 +21,30 @@ THROTTLED_PERCENT = 5.0
 # Of the median clock, between the 5th and the 95th percentile. A steady GPU changes by a step or two of
 # 15 MHz, which is under 2 %; kernels bound by computing take longer by what the clock loses.
 VARIED_PERCENT = 5.0
-_NOT_RECORDED = "clocks, throttling and other processes not recorded; record with `nsyswrap profile`"
 _MOSTLY_PERCENT = 50.0  # of the samples at the idle clock
-_NAME_WIDTH = 40
-_MOST_NODES = 4
-_LINE_WIDTH = 78  # of a doubt: the screen indents it by 2
-_SAME_CLOCK = "compare with runs at the same clock, or lock a lower clock with `nvidia-smi -lgc`"
-_SHARED = "it may have delayed the work of this program; run again on a GPU of your own"
 
 
-class _Doubt(NamedTuple):
-    """A warning about one GPU. ``number`` counts samples or processes, ``effect`` has the cure."""
-
-    subject: str
-    gpu: Gpu
-    number: int
-    finding: str
-    effect: str
-
-
-def doubts(capture: Capture) -> list[str]:
-    """Return the lines of a sentence for each subject with warnings, with the number of other GPUs."""
+def doubts(capture: Capture) -> list[tuple[CheckResult, int]]:
+    """Return the first warning of each subject, with the number of other GPUs that it concerns."""
     made = run_conditions_of(capture)
     every = list(_doubts(made)) if made else []
     # Throttling explains the clocks of a GPU, and its line has their range.
-    throttled = [doubt.gpu for doubt in every if doubt.subject == THROTTLING]
-    every = [doubt for doubt in every if doubt.subject != CLOCKS or doubt.gpu not in throttled]
+    throttled = [doubt.numbers["gpu"] for doubt in every if doubt.subject == THROTTLING]
+    every = [doubt for doubt in every if doubt.subject != CLOCKS or doubt.numbers["gpu"] not in throttled]
     counts = Counter(doubt.subject for doubt in every)
-    first = {doubt.subject: doubt.finding for doubt in reversed(every)}
-    texts = [f"{first[name]}{_also(count - 1)}" for name, count in counts.items()]
-    return [line for text in texts for line in wrap(text, _LINE_WIDTH, "  ")]
+    first = {doubt.subject: doubt for doubt in reversed(every)}
+    return [(first[subject], count - 1) for subject, count in counts.items()]
 
 
-def check_run(capture: Capture) -> Iterator[Check]:
+def check_run(capture: Capture) -> Iterator[CheckResult]:
     """Yield clocks, throttling and other processes of each GPU that worked, and the load of the host."""
     made = run_conditions_of(capture)
     if made is None:
-        yield unknown(CLOCKS, _NOT_RECORDED)
+        yield unknown(CLOCKS, "no_conditions")
         return
-    for doubt in _doubts(made):
-        yield warning(doubt.subject, doubt.number, f"{doubt.finding}; {doubt.effect}")
+    yield from _doubts(made)
     if made.unknown:
-        yield unknown(CLOCKS, f"clocks and throttling unknown: {made.unknown}")
+        yield unknown(CLOCKS, "conditions_unknown", why=made.unknown)
     for gpu in made.gpus:
         yield from _idle_clock(gpu)
         yield from _sound(gpu)
@@ -74,7 +53,7 @@ def check_run(capture: Capture) -> Iterator[Check]:
     yield from _load(made)
 
 
-def _doubts(made: RunConditions) -> Iterator[_Doubt]:
+def _doubts(made: RunConditions) -> Iterator[CheckResult]:
     """Yield the warnings, in the order of the subjects."""
     yield from (doubt for gpu in made.gpus for doubt in _throttled(gpu))
     yield from (doubt for gpu in made.gpus for doubt in _varied(gpu))
@@ -82,14 +61,17 @@ def _doubts(made: RunConditions) -> Iterator[_Doubt]:
     yield from _far_from_cores(made)
 
 
-def _throttled(gpu: WorkingGpu) -> Iterator[_Doubt]:
+def _throttled(gpu: WorkingGpu) -> Iterator[CheckResult]:
     if gpu.throttled and _is_throttled(gpu) and not is_at_full_clock(gpu):
-        share = (
-            f"throttled ({', '.join(gpu.throttled)}) in {percent(gpu.throttled_percent or 0.0)} of samples"
-        )
-        clock = f": SM clock {_between(gpu.sm_mhz.least, gpu.sm_mhz.most)}" if gpu.sm_mhz else ""
-        effect = f"kernels may have been slower than at full clock{_maximum(gpu.gpu)}; {_SAME_CLOCK}"
-        yield _Doubt(THROTTLING, gpu.gpu, gpu.count, f"{_name(gpu.gpu)} {share}{clock}", effect)
+        numbers: Numbers = {
+            "gpu": gpu.gpu.index,
+            "reasons": gpu.throttled,
+            "throttled_percent": gpu.throttled_percent,
+            "least_mhz": gpu.sm_mhz and gpu.sm_mhz.least,
+            "most_mhz": gpu.sm_mhz and gpu.sm_mhz.most,
+            "max_mhz": gpu.gpu.max_sm_mhz,
+        }
+        yield warning(THROTTLING, "throttled", gpu.count, **numbers)
 
 
 def _is_throttled(gpu: WorkingGpu) -> bool:
@@ -102,42 +84,36 @@ def is_at_full_clock(gpu: WorkingGpu) -> bool:
     return bool(most and gpu.sm_mhz and gpu.sm_mhz.least >= most)
 
 
-def _between(least: float, most: float) -> str:
-    low, high = f"{least:.0f}", f"{most:.0f}"
-    return f"{low} MHz" if low == high else f"{low} to {high} MHz"
-
-
-def _varied(gpu: WorkingGpu) -> Iterator[_Doubt]:
+def _varied(gpu: WorkingGpu) -> Iterator[CheckResult]:
     if gpu.sm_mhz and (range_percent := _range_percent(gpu.sm_mhz)) > VARIED_PERCENT:
-        clock = f"from {gpu.sm_mhz.low:.0f} to {gpu.sm_mhz.high:.0f} MHz (5th to 95th percentile)"
-        effect = f"equal kernels may differ by {range_percent:.0f} %; {_SAME_CLOCK}"
-        yield _Doubt(CLOCKS, gpu.gpu, gpu.count, f"{_name(gpu.gpu)}: SM clock varied {clock}", effect)
+        numbers: Numbers = {
+            "low_mhz": gpu.sm_mhz.low,
+            "high_mhz": gpu.sm_mhz.high,
+            "range_percent": range_percent,
+        }
+        yield warning(CLOCKS, "clock_varied", gpu.count, gpu=gpu.gpu.index, **numbers)
 
 
 def _range_percent(clock: Spread) -> float:
     return 100 * (clock.high - clock.low) / clock.median if clock.median else 0.0
 
 
-def _far_from_cores(made: RunConditions) -> Iterator[_Doubt]:
+def _far_from_cores(made: RunConditions) -> Iterator[CheckResult]:
     """Yield each GPU in a slot of another NUMA node than all cores that the program could use."""
     nodes = made.facts.host.numa_nodes
     for gpu in _gpus(made):
         if nodes and gpu.numa_node is not None and gpu.numa_node not in nodes:
-            listed = f"node{'' if len(nodes) == 1 else 's'} {', '.join(map(str, nodes[:_MOST_NODES]))}"
-            finding = f"{_name(gpu)} is on NUMA node {gpu.numa_node}, the cores of the program on {listed}"
-            bind = f"numactl --cpunodebind={gpu.numa_node} --membind={gpu.numa_node}"
-            yield _Doubt(NUMA, gpu, 1, finding, f"copies and launches take longer; run it with {bind}")
+            numbers: Numbers = {"gpu": gpu.index, "node": gpu.numa_node, "core_nodes": nodes}
+            yield warning(NUMA, "far_from_cores", 1, **numbers)
 
 
-def _other_processes(made: RunConditions) -> Iterator[_Doubt]:
+def _other_processes(made: RunConditions) -> Iterator[CheckResult]:
     """Yield each GPU with processes of others."""
     for gpu in _gpus(made):
         others, unsure = _others(gpu), _unsure(gpu)
         if listed := others or unsure:
-            doubt = "" if others else "possibly "
-            several = "another process" if len(listed) == 1 else f"{len(listed)} other processes"
-            finding = f"{doubt}{several} on {_name(gpu)}: {_processes(listed)}"
-            yield _Doubt(PROCESSES, gpu, len(listed), finding, _SHARED)
+            numbers: Numbers = {"gpu": gpu.index, "processes": listed, "is_known": bool(others)}
+            yield warning(PROCESSES, "other_processes", len(listed), **numbers)
 
 
 def other_processes(made: RunConditions) -> int | None:
@@ -167,68 +143,45 @@ def _unsure(gpu: Gpu) -> list[GpuProcess]:
     return [process for process in gpu.processes if process.in_run is None and process.began_before]
 
 
-def _processes(listed: list[GpuProcess]) -> str:
-    first = listed[0]
-    name = f"{shorten(printable(first.name), _NAME_WIDTH)}, " if first.name else ""
-    more = f" and {len(listed) - 1} more" if len(listed) > 1 else ""
-    return f"{name}pid {first.pid}{more}"
-
-
-def _idle_clock(gpu: WorkingGpu) -> Iterator[Check]:
+def _idle_clock(gpu: WorkingGpu) -> Iterator[CheckResult]:
     if _is_mostly_idle(gpu):
-        share = f"its idle clock in {percent(gpu.idle_percent or 0.0)} of the samples around its work"
-        finding = f"{_name(gpu.gpu)} had {share}: kernels may begin at a low clock"
-        yield info(CLOCKS, len(gpu.seconds), finding)
+        numbers: Numbers = {"gpu": gpu.gpu.index, "idle_percent": gpu.idle_percent}
+        yield info(CLOCKS, "idle_clock", len(gpu.seconds), **numbers)
 
 
 def _is_mostly_idle(gpu: WorkingGpu) -> bool:
     return gpu.idle_percent is not None and gpu.idle_percent >= _MOSTLY_PERCENT
 
 
-def _sound(gpu: WorkingGpu) -> Iterator[Check]:
+def _sound(gpu: WorkingGpu) -> Iterator[CheckResult]:
     """Yield a diagnosis for each check that found no problem, or that could not be made."""
-    name, samples = _name(gpu.gpu), f"{gpu.count:,} sample{'' if gpu.count == 1 else 's'}"
+    numbers: Numbers = {"gpu": gpu.gpu.index, "samples": gpu.count}
     if gpu.count < FEWEST_SAMPLES:
-        rule = f"one every {INTERVAL_S * 1000:.0f} ms: too few to judge its clock"
-        few = unknown(CLOCKS, f"{samples} while {name} worked, {rule} (at least {FEWEST_SAMPLES})")
-        yield from () if _is_mostly_idle(gpu) else (few,)
+        if not _is_mostly_idle(gpu):
+            every_ms = round(INTERVAL_S * 1000)
+            yield unknown(CLOCKS, "few_samples", **numbers, every_ms=every_ms, fewest=FEWEST_SAMPLES)
         return
     if gpu.sm_mhz is None:
-        yield unknown(CLOCKS, f"{name} did not report its SM clock")
+        yield unknown(CLOCKS, "no_clock", **numbers)
     elif _range_percent(gpu.sm_mhz) <= VARIED_PERCENT:
-        steady = f"{gpu.sm_mhz.median:.0f} MHz{_maximum(gpu.gpu)}, median of {samples}"
-        yield ok(CLOCKS, f"{name}: steady SM clock of {steady}")
+        clock = {"median_mhz": gpu.sm_mhz.median, "max_mhz": gpu.gpu.max_sm_mhz}
+        yield ok(CLOCKS, "steady_clock", **numbers, **clock)
     if gpu.throttled_percent is None:
-        yield unknown(THROTTLING, f"{name} did not report why its clock was reduced")
+        yield unknown(THROTTLING, "no_throttling", **numbers)
     elif not _is_throttled(gpu):
-        yield ok(THROTTLING, f"{name}: throttled in {percent(gpu.throttled_percent)} of {samples}")
+        yield ok(THROTTLING, "seldom_throttled", **numbers, throttled_percent=gpu.throttled_percent)
     elif is_at_full_clock(gpu):
-        yield ok(THROTTLING, f"{name}: SM clock at its maximum in each of {samples}")
+        yield ok(THROTTLING, "full_clock", **numbers)
 
 
-def _alone(made: RunConditions) -> Check:
+def _alone(made: RunConditions) -> CheckResult:
     if _are_known(_gpus(made)):
-        return ok(PROCESSES, "no other process found on the GPUs of the run")
-    return unknown(PROCESSES, "the processes on the GPUs of the run are not known")
+        return ok(PROCESSES, "no_other_process")
+    return unknown(PROCESSES, "processes_unknown")
 
 
-def _load(made: RunConditions) -> Iterator[Check]:
+def _load(made: RunConditions) -> Iterator[CheckResult]:
     """Compare the load before the run, which the program has no part in, with the cores of the machine."""
     host = made.facts.host
     if host.load and host.machine_cores and host.load[0] >= host.machine_cores:
-        load = f"load of {host.load[0]:.1f} before the run on {host.machine_cores} cores"
-        effect = "unless an earlier run caused it, other programs may have delayed the host"
-        yield info(LOAD, 1, f"{load}: {effect}")
-
-
-def _name(gpu: Gpu) -> str:
-    """Return the GPU with the number that nvidia-smi gives it."""
-    return f"GPU {gpu.index}"
-
-
-def _maximum(gpu: Gpu) -> str:
-    return f" (maximum {gpu.max_sm_mhz})" if gpu.max_sm_mhz else ""
-
-
-def _also(others: int) -> str:
-    return f"; also on {others} other GPU{'' if others == 1 else 's'}" if others else ""
+        yield info(LOAD, "host_load", 1, load=host.load[0], cores=host.machine_cores)

@@ -22,7 +22,6 @@ from nsyswrap.analysis.answer import JudgedSteps, judged_steps
 from nsyswrap.analysis.arrays.intervals import overlap, union
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.judged_process import main_steps
-from nsyswrap.analysis.no_gpu_work import why_absent
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.units import duration, moment, percent
@@ -57,6 +56,7 @@ from nsyswrap.render.timeline.names import (
 from nsyswrap.reports import find_report
 from nsyswrap.reports.figures import step_figures
 from nsyswrap.reports.table import Values, read_ahead
+from nsyswrap.reports.wording.checks import why_absent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

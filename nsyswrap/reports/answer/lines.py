@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.advice import WORTH_PERCENT
 from nsyswrap.analysis.gpu_operations import GRAPH, MEMCPY, MEMSET
-from nsyswrap.analysis.no_gpu_work import no_gpu_work
-from nsyswrap.analysis.no_gpu_work.evidence import run_facts
 from nsyswrap.analysis.step_budget import KERNELS, OTHER_KERNELS
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
@@ -27,6 +25,7 @@ from nsyswrap.reports.answer.line import (
 from nsyswrap.reports.answer.steps import loop_lines, outlier_lines, repeated, start_up_lines
 from nsyswrap.reports.figures import SentenceFigure, figures_of
 from nsyswrap.reports.wording.advice import SAVINGS, words
+from nsyswrap.reports.wording.checks import why_no_gpu_work
 from nsyswrap.reports.wording.states import BUSY_NAMES, IDLE_NAMES, OTHER_NAME
 
 if TYPE_CHECKING:
@@ -424,7 +423,7 @@ def _without_gpu_lines(capture: Capture) -> Iterator[AnswerLine]:
     if capture.view.selection.narrows:
         yield AnswerLine("No GPU work in the selection", "verdict", "bad")
     else:
-        cause = no_gpu_work(capture.whole, run_facts(capture.source))[0]
+        cause = why_no_gpu_work(capture)[0]
         yield AnswerLine(printable(str(cause)), "verdict", "bad", heading="No GPU work")
     for name, title in _SUMMARIES.items():
         yield from _longest(capture, name, title)

@@ -5,12 +5,13 @@ A check that could not be made has a row that says so, without a count.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
 from nsyswrap.analysis.diagnostics import capture_checks, launch_checks, overhead, run_checks
-from nsyswrap.analysis.diagnostics.check import marked, unknown
+from nsyswrap.analysis.diagnostics.check import MakesChecks, marked, unknown
+from nsyswrap.analysis.finding import CheckResult
 from nsyswrap.analysis.gpu_operations import KINDS, operation_notes
 from nsyswrap.base.check import Check, Level
 from nsyswrap.base.constants import MISSING
@@ -20,6 +21,7 @@ from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED
 from nsyswrap.reports.table import Column, Report, Result, Schema, Values
+from nsyswrap.reports.wording.checks import worded
 
 # The words for the levels of checks, the worst first.
 _LEVELS: Mapping[Level, str] = {
@@ -48,7 +50,7 @@ _CHECKS = (
 def compute(capture: Capture) -> Result:
     """Return one row per diagnosis, the worst level first, in each level in the order of the checks."""
     chosen = () if _nothing_selected(capture) else _CHECKS
-    checks = [check for subject, diagnose in chosen for check in _made(subject, diagnose, capture)]
+    checks = [worded(made) for subject, diagnose in chosen for made in _made(subject, diagnose, capture)]
     checks.sort(key=_rank)
     return Result(
         {
@@ -56,7 +58,7 @@ def compute(capture: Capture) -> Result:
             "subject": [check.subject for check in checks],
             "count": _numbers([check.count for check in checks]),
             "time_ns": _numbers([check.time_ns for check in checks]),
-            "meaning": [check.text for check in checks],
+            "meaning": [str(check) for check in checks],
         },
         operation_notes(capture) if chosen else (),
     )
@@ -75,12 +77,12 @@ def _rank(check: Check) -> tuple[int, bool]:
     return list(_LEVELS.values()).index(level), is_message
 
 
-def _made(subject: str, diagnose: Callable[[Capture], Iterator[Check]], capture: Capture) -> list[Check]:
-    checks: list[Check] = []
+def _made(subject: str, diagnose: MakesChecks, capture: Capture) -> list[CheckResult]:
+    checks: list[CheckResult] = []
     try:
         checks.extend(diagnose(capture))
     except NotInCapture as missing:  # a third party trimmed the export
-        checks.append(unknown(subject, f"not checked: {missing.message}"))
+        checks.append(unknown(subject, "not_checked", missing=missing.message))
     return checks
 
 

@@ -10,11 +10,11 @@ from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.lazy import lazy_imports
 
 with lazy_imports():  # names are looked up before a program runs
-    from nsyswrap.analysis import no_gpu_work
     from nsyswrap.analysis.ranks import job as ranks_job
     from nsyswrap.base import units
     from nsyswrap.capture import schema
     from nsyswrap.reports import table
+    from nsyswrap.reports.wording import checks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -80,7 +80,7 @@ def make(job: RankJob, name: str) -> Table:
             kinds = [schema.EVENTS[kind] for kind in group]
             raise NotInCapture(
                 f"no rank holds {' or '.join(kind.title for kind in kinds)}",
-                no_gpu_work.why_absent([member.capture for member in job.members], group),
+                checks.why_absent([member.capture for member in job.members], group),
                 report=name,
             )
     rows, notes, verdict = report.compute(job)

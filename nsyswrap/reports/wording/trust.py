@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.diagnostics.capture_checks import silent_nvtx
-from nsyswrap.analysis.diagnostics.check import counted, marked
+from nsyswrap.analysis.diagnostics.check import marked
 from nsyswrap.analysis.diagnostics.launch_checks import check_launches
-from nsyswrap.analysis.diagnostics.run_checks import doubts
 from nsyswrap.analysis.no_gpu_work import has_gpu_work, missing_processes
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import duration
 from nsyswrap.capture.capture import Capture
+from nsyswrap.reports.wording.checks import doubt_lines, events_counted, finding_text, worded
 
 _MOST_MESSAGES = 2
 
@@ -47,13 +47,13 @@ def trust(capture: Capture) -> Trust:
     remarks = [
         f"  nsys: {' '.join(diagnostic.text.split())}" for diagnostic in capture.diagnostics[:_MOST_MESSAGES]
     ]
-    missing = [f"  {check.text}" for check in check_launches(capture) if check.level == "note"]
+    missing = [f"  {worded(check).text}" for check in check_launches(capture) if check.level == "note"]
     remarks += [*missing, *_clocks(capture), *_graphs(capture), *_processes(capture)]
     lost = _joined(capture) and len(_launched(capture)[0]) < capture.count("kernel")
     is_complete = has_gpu_work(capture) and not (remarks or lost)
     diagnosis = _diagnosis(capture, is_complete=is_complete)
-    remarks += [f"  {doubt}" for doubt in doubts(capture)]
-    remarks += [f"  {silent}" for silent in [silent_nvtx(capture)] if silent]
+    remarks += [f"  {line}" for line in doubt_lines(capture)]
+    remarks += [f"  {finding_text(silent)}" for silent in [silent_nvtx(capture)] if silent]
     return Trust(f"{', '.join(_event_counts(capture))}; {diagnosis}", bool(remarks or lost), remarks)
 
 
@@ -67,19 +67,19 @@ def _clocks(capture: Capture) -> Iterator[str]:
     early = np.flatnonzero((called > begun) & (begun != MISSING))
     if len(early):
         most = duration(int((called[early] - begun[early]).max()))
-        yield f"  {counted('kernel', len(early))} began up to {most} before the launch call"
+        yield f"  {events_counted('kernel', len(early))} began up to {most} before the launch call"
 
 
 def _graphs(capture: Capture) -> Iterator[str]:
     if count := capture.count("graph"):
         hidden = "hides its kernels" if count == 1 else "hide their kernels"
-        yield f"  {counted('graph', count)} {hidden}; profile with --graphs node"
+        yield f"  {events_counted('graph', count)} {hidden}; profile with --graphs node"
 
 
 def _processes(capture: Capture) -> Iterator[str]:
     """Say which processes of the run used the GPU but are not in a capture with GPU work."""
     if has_gpu_work(capture):
-        for cause in missing_processes(capture):
+        for cause in map(worded, missing_processes(capture)):
             yield from (f"  {cause.text}", f"    {cause.cure}")
 
 
@@ -106,9 +106,9 @@ def _launched(capture: Capture) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def _event_counts(capture: Capture) -> list[str]:
-    kernels = counted("kernel", capture.count("kernel")) + _launch_note(capture)
+    kernels = events_counted("kernel", capture.count("kernel")) + _launch_note(capture)
     others = ("memcpy", "memset", *(() if capture.has("kernel") else ("api",)))
-    return [kernels, *(counted(kind, count) for kind in others if (count := capture.count(kind)))]
+    return [kernels, *(events_counted(kind, count) for kind in others if (count := capture.count(kind)))]
 
 
 def _launch_note(capture: Capture) -> str:
