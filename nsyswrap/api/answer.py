@@ -21,7 +21,7 @@ with lazy_imports():
     from nsyswrap.reports import answer as wordings
 
 
-class Answer(answers.Answer):
+class NotebookAnswer(answers.Answer):
     """The answer as data, which Python and a notebook show in the words of the screen."""
 
     _lines: Sequence[AnswerLine] = ()  # none of a copy
@@ -37,10 +37,10 @@ class Answer(answers.Answer):
 
 
 @per_capture
-def answer_of(capture: Capture) -> Answer:
+def answer_of(capture: Capture) -> NotebookAnswer:
     """Return the answer about a capture; raises NotInCapture."""
     made = answers.answer_of(capture)
-    answer = Answer(**{field.name: getattr(made, field.name) for field in fields(made)})
+    answer = NotebookAnswer(**{field.name: getattr(made, field.name) for field in fields(made)})
     command = shlex.join(["nsyswrap", "report", str(capture.source)])
     lines = wordings.with_command(wordings.answer_lines(capture, made), command)
     object.__setattr__(answer, "_lines", lines)  # it is frozen

@@ -17,7 +17,7 @@ from nsyswrap.reports.table import Table as ReportTable
 if TYPE_CHECKING:
     import pandas as pd
 
-    from nsyswrap.api.answer import Answer
+    from nsyswrap.api.answer import NotebookAnswer
     from nsyswrap.base.units import Rounding
     from nsyswrap.capture.selection import KernelNames
     from nsyswrap.render.plots.figure import Sheet
@@ -78,7 +78,7 @@ class CaptureReader(CaptureColumns):
         return f"{selection.part(self.window)}; {_UNDECIDED}"
 
     @property
-    def answer(self) -> Answer:
+    def answer(self) -> NotebookAnswer:
         """How busy the GPU was in the part that counts, why it was idle, and what to do about it.
 
         Raises NotInCapture if the view names steps that the capture lacks.

@@ -13,7 +13,7 @@ from tiny_export import call, kernel, opened
 
 from nsyswrap.api import open_capture
 from nsyswrap.render.page import render
-from nsyswrap.render.page.charts import Column, Layer, strip, ticks
+from nsyswrap.render.page.charts import ChartColumn, Layer, strip, ticks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +36,10 @@ def test_an_axis_has_round_times(most: float, expected: list[float]) -> None:
 
 def test_a_column_is_as_high_as_its_time_and_a_longer_one_is_cut() -> None:
     layers = [Layer("gemm", None), Layer("idle", None)]
-    columns = [Column("a", 50, [20, 30], odd=False, data={}), Column("b", 400, [100, 300], odd=True, data={})]
+    columns = [
+        ChartColumn("a", 50, [20, 30], odd=False, data={}),
+        ChartColumn("b", 400, [100, 300], odd=True, data={}),
+    ]
     drawn = str(strip("steps", columns, layers, 100, 90))
     assert re.findall(r'<path d="([^"]*)" class="pale">', drawn) == [
         "M0.0 72.0h497.0V90.0H0.0zM500.0 0.0h497.0V90.0H500.0z",  # 20 and all of 100 ns

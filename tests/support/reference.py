@@ -7,6 +7,7 @@ block of output that stands right below a command in README.md and docs/. tests/
 of them is not up to date.
 """
 
+import ast
 import importlib
 import io
 import os
@@ -33,6 +34,7 @@ from nsyswrap.reports.wording.advice import WORDINGS
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 README = ROOT / "README.md"
+PACKAGE = ROOT / "nsyswrap"
 COMMAND = "python tests/support/reference.py"
 MORE = "[...]"  # the last line of a block that shows the beginning of an output
 # A terminal of 80 columns with UTF-8 and no color, and no settings of the user
@@ -40,6 +42,7 @@ _TERMINAL = {"COLUMNS": "80", "PYTHONIOENCODING": "utf-8", "NO_COLOR": "1", "XDG
 _SHOWN = re.compile(r"```sh\n(?P<command>nsyswrap [^\n]*)\n```\n\n```text\n(?P<output>.*?)```", re.DOTALL)
 _FINDINGS = re.compile(r"(?<=<!-- written by tests/support/reference.py -->\n).*?(?=<!-- end -->)", re.DOTALL)
 _PLAN_KEYS = re.compile(r"(?m)^(\| `\[nsys\]` \| )`.*$")
+_SENTENCE_END = re.compile(r"(?<=[\w)`])\. (?=[A-Z`])")
 _CODE = re.compile(r"(`+[^`]*`+)")
 _GROUPS = (
     ("The reports of nsys", NSYS, "They equal `nsys stats --format csv` cell by cell."),
@@ -145,6 +148,41 @@ def _about(name: str) -> Iterator[str]:
     yield from _table((*names, "unit", "meaning"), rows)
 
 
+def public_classes() -> list[tuple[str, str, str]]:
+    """Return name, file and first sentence of the docstring of each public class, by name."""
+    files = {path: ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
+    classes = [
+        (node.name, str(path.relative_to(PACKAGE)), (ast.get_docstring(node) or "").partition("\n\n")[0])
+        for path, module in files.items()
+        for node in module.body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    ]
+    return sorted((name, path, _first_sentence(text)) for name, path, text in classes)
+
+
+def _first_sentence(text: str) -> str:
+    words = " ".join(text.replace("``", "`").split())
+    return _SENTENCE_END.split(words, maxsplit=1)[0].rstrip(".")
+
+
+def glossary_page() -> str:
+    """Return docs/glossary.md: the noun of each public class, what it is, and where it stands."""
+    rows = [
+        (re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower(), f"`{name}`, `{path}`", _escaped(text))
+        for name, path, text in public_classes()
+    ]
+    return "\n".join(
+        [
+            "# Glossary\n",
+            "The nouns of the code, for its readers: each noun has one class.",
+            "[Findings](findings.md) explains the words of the screen.",
+            f"`{COMMAND}` writes this page from the docstrings.\n",
+            *_table(("noun", "class in `nsyswrap/`", "what it is"), rows),
+            "",
+        ]
+    )
+
+
 def _needs(groups: Sequence[tuple[str, ...]]) -> Iterator[str]:
     for group in groups:
         kinds = [EVENTS[kind] for kind in group]
@@ -214,7 +252,11 @@ def pages() -> list[Path]:
 
 
 # Pages that are written whole, and the functions that return them
-WRITTEN = {DOCS / "options.md": options_page, DOCS / "reports.md": reports_page}
+WRITTEN = {
+    DOCS / "glossary.md": glossary_page,
+    DOCS / "options.md": options_page,
+    DOCS / "reports.md": reports_page,
+}
 
 
 def write() -> None:

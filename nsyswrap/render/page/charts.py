@@ -105,7 +105,7 @@ def single_bar(share: float, style: Style) -> Markup:
     return element("svg", *filled(style, **place), class_="bar", aria_hidden="true")
 
 
-class Column(NamedTuple):
+class ChartColumn(NamedTuple):
     """A column of a strip: what it says, its length and that of its layers in ns, and whether it is odd.
 
     ``data`` are attributes for scripts. ``before`` names what begins before it; empty for nothing.
@@ -134,7 +134,7 @@ def ticks(most: float) -> list[float]:
 
 
 def strip(
-    title: str, columns: Sequence[Column], layers: Sequence[Layer], most_ns: float, height: int = _HEIGHT
+    title: str, columns: Sequence[ChartColumn], layers: Sequence[Layer], most_ns: float, height: int = _HEIGHT
 ) -> Markup:
     """Return columns side by side on a linear axis from 0 to ``most_ns``.
 
@@ -196,7 +196,7 @@ def _axis(most_ns: float, height: int) -> Markup:
     return element("svg", *texts, class_="y-axis", height=str(height), aria_hidden="true")
 
 
-def _cut(columns: Sequence[Column], most_ns: float) -> list[Markup]:
+def _cut(columns: Sequence[ChartColumn], most_ns: float) -> list[Markup]:
     """Return the lengths of the columns that are cut, where they have room."""
     texts, free = [], 0.0
     for number, column in enumerate(columns):

@@ -217,7 +217,7 @@ _MOST_PARTS = 2  # in the title
 _NOTHING = "no GPU work, no CUDA API calls and no NVTX ranges"
 
 
-class Window(NamedTuple):
+class PlotWindow(NamedTuple):
     """The time that axes show: its start on the clock of the capture and its length, in ns.
 
     ``ahead_ns`` is what the axis counts beside the time of the capture, and ``clock`` whose time it is.
@@ -230,10 +230,10 @@ class Window(NamedTuple):
 
 
 def draw_lanes(
-    axes: Axes, lanes: Sequence[PlotLane], edges: NDArray[Any], window: Window | None = None
+    axes: Axes, lanes: Sequence[PlotLane], edges: NDArray[Any], window: PlotWindow | None = None
 ) -> None:
     """Draw lanes, the first on top. ``edges`` are the edges of their bins in ns; the window is theirs."""
-    window = window or Window(int(edges[0]), int(edges[-1] - edges[0]))
+    window = window or PlotWindow(int(edges[0]), int(edges[-1] - edges[0]))
     origin, length = window.start_ns, window.length_ns
     labels = [fitted([lane.label], _LABEL_COLUMNS)[0] if lane.label else "" for lane in reversed(lanes)]
     columns = columns_in(WIDTH_IN) - max(map(len, labels), default=0)
@@ -439,7 +439,7 @@ def figure(data: Mapping[str, Timeline], program: str = "") -> Sheet:
     return drawn
 
 
-def _one_clock(parts: Sequence[Timeline]) -> list[Window]:
+def _one_clock(parts: Sequence[Timeline]) -> list[PlotWindow]:
     """Return a window for each of several captures, all of the same time; none without time in common."""
     starts = [part.started_ns for part in parts if part.started_ns is not None]
     if len(starts) < max(len(parts), 2):
@@ -451,7 +451,7 @@ def _one_clock(parts: Sequence[Timeline]) -> list[Window]:
     if max(start for start, _ in ends) >= min(end for _, end in ends):
         return []
     first, last = min(start for start, _ in ends), max(end for _, end in ends)
-    return [Window(first - by, last - first, by, "the first capture") for by in ahead]
+    return [PlotWindow(first - by, last - first, by, "the first capture") for by in ahead]
 
 
 def _title(data: Mapping[str, Timeline]) -> str:

@@ -19,7 +19,7 @@ from nsyswrap.base.units import duration, percent
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.selection import process_ids
 from nsyswrap.render.colors import REST, state_color
-from nsyswrap.render.page.charts import Column, Layer, strip, strip_legend
+from nsyswrap.render.page.charts import ChartColumn, Layer, strip, strip_legend
 from nsyswrap.render.page.html import Markup, Section, element, in_parts, joined, missing, section
 from nsyswrap.render.page.subject import Subject
 from nsyswrap.render.page.tables import folded_table
@@ -136,7 +136,7 @@ def _strips(
     yield strip_legend(layers, [*_odd(every), *dashed])
 
 
-def _marked(columns: Sequence[Column], loops: Mapping[str, NDArray[Any]]) -> list[Column]:
+def _marked(columns: Sequence[ChartColumn], loops: Mapping[str, NDArray[Any]]) -> list[ChartColumn]:
     """Return the columns with the name of the other loop of which a step begins in front of each."""
     starts = np.array([int(column.data["data_start"]) for column in columns])
     found: dict[int, str] = {}
@@ -146,7 +146,7 @@ def _marked(columns: Sequence[Column], loops: Mapping[str, NDArray[Any]]) -> lis
     return [column._replace(before=found.get(number, "")) for number, column in enumerate(columns)]
 
 
-def _axis_note(stretches: Sequence[_Stretch], columns: Sequence[Column]) -> str:
+def _axis_note(stretches: Sequence[_Stretch], columns: Sequence[ChartColumn]) -> str:
     width = -(-len(stretches) // len(columns))
     each = f"; a column is the longest of {width} steps" if width > 1 else ""
     return f"from 0, linear{each}"
@@ -170,7 +170,9 @@ def _groups(every: Sequence[_Stretch]) -> list[tuple[Layer, list[str]]]:
     return groups + ([(Layer(OTHER_NAME, REST), rest)] if rest else [])
 
 
-def _columns(label: str, stretches: Sequence[_Stretch], groups: Sequence[Sequence[str]]) -> Iterator[Column]:
+def _columns(
+    label: str, stretches: Sequence[_Stretch], groups: Sequence[Sequence[str]]
+) -> Iterator[ChartColumn]:
     """Yield a column for each stretch, or for the longest of several neighbors."""
     for part in np.array_split(np.arange(len(stretches)), min(len(stretches), _MOST_COLUMNS)):
         one = max((stretches[i] for i in part.tolist()), key=lambda stretch: stretch.duration_ns)
@@ -180,7 +182,7 @@ def _columns(label: str, stretches: Sequence[_Stretch], groups: Sequence[Sequenc
         of = f", the longest of {first} to {last}" if first != last else ""
         mark = f", {one.mark}" if one.mark else ""
         busy = percent(100 * sum(layers) / max(one.duration_ns, 1))
-        yield Column(
+        yield ChartColumn(
             f"{one.name}{mark}{of}: {duration(one.duration_ns)}, GPU busy {busy}",
             one.duration_ns,
             [*layers, idle],
