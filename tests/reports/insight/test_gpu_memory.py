@@ -1,5 +1,6 @@
 """gpu_memory: what ranges allocated, on paper and against bytes counted moment by moment."""
 
+import lzma
 import random
 from collections import defaultdict
 from pathlib import Path
@@ -9,11 +10,14 @@ from copy_examples import gpu
 from report_tables import csv_of, values_of
 from tiny_export import PID, Row, allocation, call, global_id, kernel, nvtx, opened
 
+from nsyswrap import open_capture
 from nsyswrap.analysis.usage import GPU_MEMORY
 from nsyswrap.api import CaptureReader
 from nsyswrap.capture.schema import FREED
 
 REPORT = "gpu_memory"
+RECORDED = Path(__file__).parents[2] / "data" / "memory" / "report.sqlite.xz"
+MIB = 1 << 20
 HEADER = (
     "range,kind,at_peak_bytes,held_bytes,peak_bytes,peak_start_ns,allocations,allocated_bytes,largest_bytes,"
     "device_id,process_id\n"
@@ -133,3 +137,19 @@ def test_bytes_counted_moment_by_moment(tmp_path: Path, seed: int) -> None:
         for name in {*owner.values()}
     }
     assert {row[1] for row in rows_found} == {GPU_MEMORY}
+
+
+def test_a_program_that_knows_its_memory(tmp_path: Path) -> None:
+    """Against what it said: see the README beside the capture."""
+    with lzma.open(RECORDED) as packed:
+        (tmp_path / "report.sqlite").write_bytes(packed.read())
+    frame = open_capture(tmp_path / "report.sqlite").report(REPORT).frame
+    first, libraries, segments = 2 * MIB, 134481920, 63
+    peak, held = int(frame["at_peak_bytes"].sum()) - first, int(frame["held_bytes"].sum()) - first
+    static = 228099  # of the program's code
+    assert peak + first - static == 11649679360 + libraries
+    assert held + first - static == 1918894080 + libraries
+    for found, driver in ((peak, 11788091392), (held, 2057306112)):
+        assert 0 <= driver - found <= segments * 2 * MIB
+    activation = 2 * 8192 * 4096 * 4  # of one layer: the input, and eight outputs
+    assert frame.set_index("range")["at_peak_bytes"]["step 1/forward"] == 9 * activation
