@@ -439,7 +439,8 @@ def test_a_view_can_be_sent_as_an_address(page_of: PageOf, visit: Visit) -> None
     page = opened_all(visit(page_of("two GPUs")))
     timeline(page).get_by_role("button", name="Zoom in").click()
     start, end = ends(page)
-    page.wait_for_function("() => location.hash.startsWith('#timeline-0=')")
+    begins = f"#timeline-0={round(page.evaluate('timelines[0].content.origin') + start)}ns/"
+    page.wait_for_function("begins => location.hash.startsWith(begins)", arg=begins)
     address = page.evaluate("location.hash")
     timeline(page).get_by_role("button", name="Go back to the view before").click()
     page.wait_for_function("address => location.hash !== address", arg=address)  # nor is the old view sent

@@ -8,7 +8,6 @@ Needs Chromium, and playwright to drive it (``pip install '.[test]'``). FOLDER i
 """
 
 import argparse
-import base64
 import io
 import os
 import tempfile
@@ -29,15 +28,11 @@ from nsyswrap.render.plots import NAMES
 from nsyswrap.render.plots.figure import content
 
 _TRAINING = "ladder/start"  # a training loop, recorded on an H200
-_STEP = 12  # its median step
 _COMMAND = "nsyswrap report nsyswrap/recorded/add2/none"
 _WIDTH = 80  # columns of the terminal, as of the outputs in the pages
 _COLORS = 256  # of a picture of the page or terminal
 _MOST_BYTES = 150_000  # of a picture
 _FEW_LANES = 760  # height of the picture of a timeline with many lanes
-_OVERVIEW = """<!DOCTYPE html><style>body {{ margin: 0; background: white; }}
-div {{ width: max-content; padding: 8px; }} img {{ display: block; margin: 4px; }}
-</style><div>{}</div>"""
 _TERMINAL = """<!DOCTYPE html><meta charset="utf-8"><style>
 body {{ margin: 0; background: {background}; }}
 pre {{ margin: 0; padding: 16px 20px; width: max-content; color: {foreground};
@@ -59,13 +54,11 @@ def main(folder: Path, million: Path | None) -> None:
         def page_of(label: str, capture: Path) -> Page:
             return _opened(browser, Path(scratch, "page.html"), render({label: open_capture(capture)}))
 
-        made = [folder / f"{name}.png" for name in ("overview", "timeline", "terminal", "training")]
+        made = [folder / f"{name}.png" for name in ("overview", "timeline", "terminal")]
         training = run_folder(_TRAINING, Path(scratch))
-        overview = _overview(page_of("train.py", training))
-        _opened(browser, Path(scratch, "o.html"), overview).locator("div").screenshot(path=made[0])
+        _first_screen(page_of("train.py", training), made[0])
         _timeline(page_of("add2 both", PICTURED), made[1])
         _opened(browser, Path(scratch, "t.html"), _terminal()).locator("pre").screenshot(path=made[2])
-        _top(page_of("train.py", training), made[3])
         if million:
             made.append(folder / "million.png")
             _few_ms(page_of("million", million), made[-1])
@@ -101,12 +94,11 @@ def _opened(browser: Browser, path: Path, content: str) -> Page:
     return page
 
 
-def _top(page: Page, path: Path) -> None:
-    """Show the page down to the end of its steps."""
-    end = page.locator("#steps").bounding_box()
-    assert end
-    clip = {"x": 0, "y": 0, "width": 1200, "height": end["y"] + end["height"] + 12}
-    page.screenshot(path=path, full_page=True, clip=clip)  # type: ignore[arg-type]
+def _first_screen(page: Page, path: Path) -> None:
+    """Show what a laptop shows of a page at first."""
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.wait_for_timeout(500)  # for the frame to be drawn
+    page.screenshot(path=path)
 
 
 def _timeline(page: Page, path: Path) -> None:
@@ -156,35 +148,6 @@ def _select_kernel(page: Page) -> None:
         }"""
     )
     page.wait_for_timeout(500)  # for the frame to be drawn
-
-
-def _overview(page: Page) -> str:
-    """Return a page of two pictures: the answer, and the timeline of one step without its keys."""
-    answer = page.locator("article.answer").screenshot()
-    page.evaluate(
-        """step => {
-          const [timeline] = timelines;
-          const { events } = timeline.content;
-          const steps = [...events.names.keys()].filter(i => events.names[i] === `step ${step}`);
-          const [first] = [...events.name.keys()].filter(i => steps.includes(events.name[i]));
-          timeline.article.scrollIntoView();
-          timeline.view.show(events.start[first] - 2e5, events.end[first] + 2e5);
-          timeline.draw();
-        }""",
-        _STEP,
-    )
-    page.wait_for_timeout(500)  # for the frame to be drawn
-    picture, canvas = (
-        page.locator(f"article.timeline{part}").bounding_box() for part in ("", " .picture canvas")
-    )
-    assert picture
-    assert canvas
-    height = canvas["y"] + canvas["height"] - picture["y"] + 2
-    top = picture["y"] + page.evaluate("scrollY")
-    clip = {**picture, "y": top, "height": height}
-    timeline = page.screenshot(full_page=True, clip=clip)  # type: ignore[arg-type]
-    images = (base64.b64encode(image).decode() for image in (answer, timeline))
-    return _OVERVIEW.format("".join(f'<img src="data:image/png;base64,{image}">' for image in images))
 
 
 def _terminal() -> str:

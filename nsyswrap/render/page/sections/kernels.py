@@ -20,7 +20,7 @@ _MANY = 100  # executions that are given without decimals
 _TABLES = ("kernel_class_sum", "kernel_efficiency")
 _UNITS = {True: "tensor cores", False: "CUDA cores", None: ""}
 _CLASSES = (None, None, "detail", "aside", None)  # what a narrow screen hides
-_MODULE_WIDTH = 32  # characters
+_MODULE_WIDTH, _BOTH_WIDTH = 32, 40  # characters of a module, and of two with their shares
 _OUTSIDE = "(no range)"  # as reports name it
 _SAME_MODULE = 0.995  # of a kernel's time: the others are not worth a word
 
@@ -102,7 +102,7 @@ def _modules(subject: Subject, label: str) -> Mapping[str, str]:
 def _module_header(modules: Mapping[str, str]) -> str:
     """Return the header of the modules: where they are not known, how to record them."""
     if not modules:
-        return "Module (none recorded: profile --modules)"
+        return "Module (not recorded; profile --modules)"
     outside = any(text.startswith(_OUTSIDE) for text in modules.values())
     return "Module (of backward: profile --modules)" if outside else "Module"
 
@@ -116,7 +116,7 @@ def _most(times: Mapping[str, int]) -> str:
     share = f"{shorten(module, _MODULE_WIDTH)} {100 * most / every:.0f} %"
     (second, time), *_ = others
     text = f"{share}, {second} {100 * time / every:.0f} %"
-    return text if len(others) == 1 and len(text) <= _MODULE_WIDTH else f"{share}, {len(others):,} more"
+    return text if len(others) == 1 and len(text) <= _BOTH_WIDTH else f"{share}, {len(others):,} more"
 
 
 KERNELS = Section("kernels", "Kernels", kernels, of_gpu=True)

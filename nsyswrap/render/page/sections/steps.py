@@ -202,6 +202,9 @@ def _odd(stretches: Sequence[_Stretch]) -> Iterator[str]:
     for one in stretches:
         if one.mark:
             kinds.setdefault(one.mark, {})[one.name.removeprefix("step ")] = one.duration_ns
+    every_step = stretches[0].name.startswith("step ")
+    if every_step and OUTLIER not in kinds:
+        yield "No step is an outlier"
     for mark, found in sorted(kinds.items(), key=lambda kind: kind[0] != OUTLIER):
         longest = sorted(found, key=lambda step: -found[step])[:_MOST_ODD]
         named = ", ".join(f"{step} ({duration(found[step])})" for step in longest)

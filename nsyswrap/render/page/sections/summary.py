@@ -161,7 +161,7 @@ def _findings_tile(subject: Subject, label: str) -> Markup | None:
 def _advice_item(label: str, number: int, finding: Finding) -> Markup:
     """Return a finding: its name, a bar of the time at stake and its share; below, what a click unfolds."""
     wording = words(finding)
-    share: Markup | str = ""
+    share: Markup | str = "not known" if finding.status == "unknown" else ""
     if finding.saved_percent is not None:
         text, key = whole_percent(finding.saved_percent), f"findings.{number}.potential_percent"
         share = joined(

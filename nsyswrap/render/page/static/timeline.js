@@ -50,7 +50,7 @@ class Timeline {
   // Select the place of the first finding, where it is in view.
   open() {
     const [place] = Object.values(this.content.findings);
-    if (place && place[0] >= this.view.start && place[1] <= this.view.end) this.selectAlike(...place);
+    if (place && place[0] < this.view.end && place[1] > this.view.start) this.selectAlike(...place);
   }
 
   // Select the event of a lane that is most like a part of time, or the lane if there is none.

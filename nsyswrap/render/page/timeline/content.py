@@ -99,11 +99,11 @@ def _opening_step(steady: Steps, evidence: IntervalSet) -> tuple[tuple[int, int]
     middle = int(numbers[np.argsort(length, kind="stable")[(len(numbers) - 1) // 2]])
     for step in (middle, *numbers.tolist()[:_STEPS_TRIED]):
         ends = int(steady.start_ns[step]), int(steady.end_ns[step])
-        inside = (evidence.start >= ends[0]) & (evidence.end <= ends[1])
-        if inside.any():
-            start, end = evidence.start[inside], evidence.end[inside]
-            most = int(np.argmax(end - start))
-            return ends, [(int(start[most]), int(end[most]))]
+        inside = np.minimum(evidence.end, ends[1]) - np.maximum(evidence.start, ends[0])
+        inside = np.where(2 * inside >= evidence.end - evidence.start, inside, 0)  # at least half of it
+        if (inside > 0).any():
+            most = int(np.argmax(inside))
+            return ends, [(int(evidence.start[most]), int(evidence.end[most]))]
     return (int(steady.start_ns[middle]), int(steady.end_ns[middle])), []
 
 
