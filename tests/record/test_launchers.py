@@ -141,3 +141,14 @@ def test_a_failed_task_is_noted_where_the_disk_has_no_room_to_say_so(
     assert not has_failed()
     RunFolder(tmp_path / "rank-0").write_status(Status("disk_full", 7, 7, 73))
     assert has_failed()
+
+
+@pytest.mark.parametrize(
+    ("launcher", "nodes", "is_step"),
+    [("srun", 1, True), ("torchrun", 2, True), ("torchrun", 1, False), ("mpirun", 2, False)],
+)
+def test_ranks_of_srun_and_those_on_several_nodes_are_a_step(
+    launcher: str, nodes: int, *, is_step: bool
+) -> None:
+    launch = RankLaunch(launcher, 4, RANK, "x", nodes=nodes)
+    assert launch.is_step == is_step

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,9 +54,10 @@ def test_of_two_runs_for_one_folder_one_is_refused(tmp_path: Path, environment: 
 
 
 def test_a_folder_with_a_strange_name(tmp_path: Path, cli: Cli) -> None:
-    folder = tmp_path / "it's a $run; (für) *alle*"
-    assert cli("profile", "--no-stats", "-o", folder, "true").returncode == 0
+    folder, begun = tmp_path / "it's a $run; (für) *alle*", time.monotonic()
+    assert cli("profile", "--no-stats", "-o", folder, "sleep", "0.5").returncode == 0
     assert check_export(folder / EXPORT) == ""
+    assert 0.5 < RunFolder(folder).read_run()["duration_s"] < time.monotonic() - begun
 
 
 def test_a_folder_nsys_would_fail_to_write_into(tmp_path: Path, cli: Cli) -> None:

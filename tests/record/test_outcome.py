@@ -1,0 +1,47 @@
+"""How a run ended, from what nsys left behind."""
+
+import errno
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from recorded import PICTURED
+
+from nsyswrap.base.nsys.options import RecordingOptions
+from nsyswrap.base.run_folder import EXPORT
+from nsyswrap.record.hooked import HookNotes
+from nsyswrap.record.outcome import RunEvidence, judge
+from nsyswrap.record.program import Program, RunSpec
+from nsyswrap.record.supervisor import NsysEnd
+
+
+@pytest.mark.parametrize(
+    ("ending", "more", "exported", "outcome"),
+    [
+        ({"code": 0}, {}, True, ("done", 0, 0)),
+        ({"code": 7}, {}, True, ("program_failed", 7, 7)),
+        ({"code": 1}, {}, False, ("nsys_failed", 1, 70)),
+        ({"code": 1}, {"launcher_ran": False}, False, ("nsys_failed", None, 70)),
+        ({"code": 0, "timed_out": True}, {}, True, ("timed_out", None, 75)),
+        ({"code": 0, "signal": signal.SIGTERM}, {}, True, ("interrupted", None, 143)),
+        ({"code": 1}, {"error_number": errno.ENOENT}, False, ("not_started", None, 127)),
+        ({"code": 1}, {"error_number": errno.EACCES}, False, ("not_started", None, 126)),
+    ],
+)
+def test_the_outcome_and_the_exit_code_of_a_run(
+    ending: dict[str, Any],
+    more: dict[str, Any],
+    exported: bool,  # noqa: FBT001
+    outcome: tuple[str, int | None, int],
+    tmp_path: Path,
+) -> None:
+    if exported:
+        shutil.copy(PICTURED / EXPORT, tmp_path)
+    known = {"launcher_ran": True, "error_number": 0, "log": "", "reimport_error": None, "unmoved": ()}
+    end = NsysEnd(**{"signal": None, "timed_out": False, "killed": False, **ending})
+    evidence = RunEvidence(end, work=tmp_path, steps=HookNotes(), **{**known, **more})
+    run = RunSpec(Program(("./train",), "train"), tmp_path, RecordingOptions(timeout_s=5.0))
+    status = judge(run, evidence)
+    assert (status.outcome, status.program_code, status.exit_code) == outcome
