@@ -47,18 +47,10 @@ SPEAKING = {
     "compare.module_rows",
     "compare.step_rows",
     "conditions",
-    "correlation",
     "judged_process",
     "kernel_names.classes",
-    "nvtx_ranges",
-    "ranks.collectives",
-    "ranks.job",
-    "ranks.members",
-    "ranks.waiting",
     "steps",
     "steps.launch_sequence",
-    "timing_audit.causation",
-    "usage",
 }
 HEAVY = {"numpy", "pandas", "rich", "torch", "matplotlib", "scipy"}
 SLOW = {"json", "pathlib", "shutil", "socket"}  # for --help and one TAB: half as long as click

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.codes import Factorizer
 from nsyswrap.analysis.arrays.groups import ascending, check_pairs, distinct, repeated
+from nsyswrap.analysis.finding import Note
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture import schema
 from nsyswrap.capture.capture import Capture
@@ -61,7 +62,7 @@ def launch_pairs_of(capture: Capture, kind: str = "kernel") -> LaunchPairs:
     right, caller = capture.columns("api", "correlation_id", "global_tid").values()
     if _has_processes(capture, kind):
         left, right = _in_processes((left, right), (owner, caller))
-    name = f"{schema.EVENTS[kind].table} and API calls with the same correlationId"
+    name = schema.EVENTS[kind].table + " and API calls with the same correlationId"  # in an error
     met, calls = equal_pairs(left, right, name, capture.source)
     without = len(left) - int(np.count_nonzero(np.diff(met, prepend=-1)))  # operations are in order
     return LaunchPairs(met.astype(np.int32), calls.astype(np.int32), without)
@@ -121,11 +122,10 @@ class CallTable:
         return np.where(known, number * self.width + (ids - self.low), -1)
 
 
-def process_notes(capture: Capture, *kinds: str) -> tuple[str, ...]:
+def process_notes(capture: Capture, *kinds: str) -> tuple[Note, ...]:
     """Return a note for each kind of GPU operation whose process the export does not record."""
     return tuple(
-        f"{schema.EVENTS[kind].title} of this export have no process id (globalPid); they are matched "
-        "to API calls by correlation id alone"
+        Note("no_processes", {"title": schema.EVENTS[kind].title})
         for kind in kinds
         if capture.has(kind) and not _has_processes(capture, kind)
     )

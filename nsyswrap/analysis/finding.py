@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from nsyswrap.analysis.arrays.intervals import NOTHING
 from nsyswrap.base.check import Level
@@ -117,6 +117,13 @@ class Finding:
     def doubt(cls, kind: FindingKind, source: str, **numbers: Any) -> Finding:
         """Return a doubt about figures, which concerns no time that could be saved."""
         return cls(kind, numbers, NOTHING, None, "measured", source)
+
+
+class Note(NamedTuple):
+    """What readers of figures must know, without a sentence: ``reports.wording.notes`` has one by kind."""
+
+    kind: str
+    numbers: Numbers
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from nsyswrap.analysis.arrays.columns import ColumnSet
 from nsyswrap.analysis.arrays.groups import ascending, group_keys, order_by_code
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.correlation import call_table, launch_pairs_of, process_notes
+from nsyswrap.analysis.finding import Note
 from nsyswrap.analysis.names import MEMSET_NAME, copy_name, kernel_classes, look_up
 from nsyswrap.analysis.packed import packed_names
 from nsyswrap.base.constants import MISSING
@@ -309,7 +310,7 @@ def clipped(capture: Capture) -> bool:
     return bool(capture.view.selection.clip) and capture.view.selection.windowed
 
 
-def operation_notes(capture: Capture) -> tuple[str, ...]:
+def operation_notes(capture: Capture) -> tuple[Note, ...]:
     """Return the notes on how the operations of the whole capture met their calls."""
     whole = capture.whole
     return process_notes(whole, *KINDS) if whole.has("api") else ()

@@ -16,8 +16,8 @@ from nsyswrap.analysis.arrays.codes import TextColumn
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, number_texts, repeated
 from nsyswrap.analysis.arrays.spans import Spans, SpanTree, closest, enclosures, tree
 from nsyswrap.analysis.correlation import launch_pairs_of
+from nsyswrap.analysis.finding import Note
 from nsyswrap.base.constants import MISSING
-from nsyswrap.base.units import Rounding
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import (
@@ -67,7 +67,7 @@ class Ranges:
     style: NDArray[Any]
     code: NDArray[Any]
     names: list[str]
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
 
     def labels(self, codes: NDArray[Any]) -> TextColumn:
         """Return the names behind codes."""
@@ -147,7 +147,7 @@ def thread_ranges(whole: Capture) -> tuple[NDArray[Any], Spans]:
     return rows, Spans(events["global_tid"][rows], events["start_ns"][rows], ends)
 
 
-def moved_notes(whole: Capture) -> tuple[str, ...]:
+def moved_notes(whole: Capture) -> tuple[Note, ...]:
     """Return a note if ranges ended on another thread than they began on: they hold no launches."""
     if not whole.has("nvtx"):
         return ()
@@ -155,8 +155,7 @@ def moved_notes(whole: Capture) -> tuple[str, ...]:
     rows = _of_types(events, ALL)
     ended_by = events["end_global_tid"][rows]
     moved = int(((ended_by != MISSING) & (ended_by != events["global_tid"][rows])).sum())
-    text = f"NVTX ranges that ended on another thread than they began on: {moved:,}; no GPU work is theirs"
-    return (text,) if moved else ()
+    return (Note("ranges_moved", {"ranges": moved}),) if moved else ()
 
 
 def own_texts(
@@ -217,17 +216,16 @@ def _with_names(
 ) -> Ranges:
     notes = []
     if opened := int((events["end_ns"][rows] == MISSING).sum()):
-        notes.append(f"NVTX ranges without an end: {opened}; they end at the last NVTX event, as in nsys")
+        notes.append(Note("ranges_open", {"ranges": opened}))
     own, texts = own_texts(capture, rows)
     key, titles = _domain_titles(capture, events, rows)
     times = np.array([len(title) for title in titles], np.int64)[key]
     if (times > 1).any():
-        how = "once per thread, as in nsys" if every_creator else "once; nsys fails on such a capture"
-        notes.append(f"several threads created the same NVTX domain; its ranges count {how}")
+        notes.append(Note("domain_once_a_thread" if every_creator else "domain_once", {}))
     again, nth = repeated(times if every_creator else np.ones_like(times))
     codes, parts = group_keys(key[again], nth, own[again])
     labels = [
-        _label(titles[k][n], texts[text], capture.view.rounding)
+        _label(titles[k][n], texts[text], always_colon=capture.view.rounding == "2025")
         for k, n, text in zip(*(part.tolist() for part in parts), strict=True)
     ]
     rows = rows[again]
@@ -269,9 +267,9 @@ def _creates_domain(events: Events) -> NDArray[Any]:
     return known & (events["event_type"] == NVTX_DOMAIN)  # type: ignore[no-any-return]
 
 
-def _label(domain: str | None, text: str | None, era: Rounding) -> str | None:
+def _label(domain: str | None, text: str | None, *, always_colon: bool) -> str | None:
     """Return a range's name as nsys writes it. Since 2025 it has a colon even without domain or text."""
-    if era == "2025":
+    if always_colon:
         return f"{domain or ''}:{text or ''}"
     return text if domain is None or text is None else f"{domain}:{text}"
 

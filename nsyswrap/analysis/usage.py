@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import group_keys, rows_by
+from nsyswrap.analysis.finding import Note
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import FREED, MANAGED, METRIC_GPU, ON_DEVICE, PINNED
@@ -199,14 +200,10 @@ def device_work(capture: Capture) -> Iterator[DeviceWork]:
         yield _with_overhead(DeviceWork(process, device, *times), *overhead)
 
 
-def graph_notes(capture: Capture) -> tuple[str, ...]:
+def graph_notes(capture: Capture) -> tuple[Note, ...]:
     """Return a note if the capture holds whole-graph executions, which are not part of the work."""
     graphs = capture.count("graph")
-    text = (
-        f"whole-graph executions ({graphs:,}) do not count as busy, as in nsys; record their kernels with "
-        "--cuda-graph-trace=node"
-    )
-    return (text,) if graphs else ()
+    return (Note("graphs_not_busy", {"graphs": graphs}),) if graphs else ()
 
 
 def _overhead(capture: Capture) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:

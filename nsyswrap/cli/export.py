@@ -45,6 +45,7 @@ with lazy_imports():
     from nsyswrap.render import perfetto as perfetto_trace
     from nsyswrap.reports.compare import sides
     from nsyswrap.reports.runs import metrics as run_metrics
+    from nsyswrap.reports.wording import notes as wording
 
 METRICS = ("openmetrics", "github-benchmark")
 FORMS = ("perfetto", "json")
@@ -248,7 +249,9 @@ def _write_flamegraph(captures: Sequence[Capture], labels: Sequence[str], path: 
         print_data(content)
     else:
         write(path, content)
-    for text in {text: None for capture in captures for text in nvtx_ranges.moved_notes(capture.whole)}:
+    for text in wording.note_texts(
+        one for capture in captures for one in nvtx_ranges.moved_notes(capture.whole)
+    ):
         note(f"nsyswrap: {text}")
     lines = content.count("\n")
     note(f"wrote {'stdout' if _is_stdout(path) else path}: {counted(lines, 'stacks')} of GPU time in ns")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nsyswrap.analysis.ranks.members import RankCapture, check_different, missing_ranks, places, processes
+from nsyswrap.analysis.ranks.members import RankCapture, check_different, places, processes
 from nsyswrap.analysis.steps import judged_alike
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.not_read import UNREADABLE, UnreadCapture, not_read
@@ -24,6 +24,7 @@ from nsyswrap.render.formats.text import heading
 from nsyswrap.reports import ReportRequest, ranks
 from nsyswrap.reports.make import CAPTURE, MadeReports, MissingReport, combine
 from nsyswrap.reports.table import Column, Table
+from nsyswrap.reports.wording.ranks import missing_ranks
 
 
 def opened(

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.codes import TextColumn
 from nsyswrap.analysis.correlation import process_notes
+from nsyswrap.analysis.finding import Note
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.lazy import lazy_imports
@@ -21,6 +22,7 @@ from nsyswrap.base.units import EXACT_TENTHS, NEAR_TIE, TIE, Rounding, Unit, rou
 from nsyswrap.capture.schema import EVENTS
 from nsyswrap.reports.nsys import NAMES as NSYS
 from nsyswrap.reports.wording.checks import why_absent
+from nsyswrap.reports.wording.notes import note_texts
 
 with lazy_imports():
     import pandas as pd
@@ -128,7 +130,7 @@ class Result:
     """
 
     data: Mapping[str, Values]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note | str, ...] = ()
     left_out: int = 0
     paragraphs: tuple[Paragraph, ...] = ()
 
@@ -222,7 +224,7 @@ class Report:
             self.schema,
             data,
             capture.view.rounding,
-            about.notes,
+            note_texts(about.notes),
             viewed.selected,
             verdict=verdict,
             left_out=about.left_out,
@@ -237,12 +239,12 @@ class Report:
         notes = [*self._name_notes(viewed), *result.notes]
         if viewed.view.selection.narrows and not self._rows(result.data):
             notes.append(NOTHING_SELECTED)
-        return replace(result, notes=tuple(dict.fromkeys(notes)))
+        return replace(result, notes=tuple(notes))
 
     def _rows(self, data: Mapping[str, Values]) -> int:
         return len(data[self.columns[0].name])
 
-    def _name_notes(self, viewed: Capture) -> tuple[str, ...]:
+    def _name_notes(self, viewed: Capture) -> tuple[Note, ...]:
         """Return the notes on kernel names that begin with the NVTX range around the launch."""
         ranges = viewed.view.nvtx_names and "nvtx-name" in self.qualifiers and viewed.has("kernel")
         return process_notes(viewed.whole, "kernel") if ranges else ()

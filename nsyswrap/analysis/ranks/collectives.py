@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import text_codes
 from nsyswrap.analysis.arrays.intervals import union
+from nsyswrap.analysis.finding import Note, Numbers
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, communicating, gpu_operations_of
 from nsyswrap.analysis.kernel_names import classify
 from nsyswrap.analysis.ranks.members import RankCapture
@@ -184,8 +185,8 @@ class CollectiveMatches:
     """All matched collectives of a job, notes on what could not be matched, and why a verdict is withheld."""
 
     groups: tuple[Collectives, ...]
-    notes: tuple[str, ...]
-    doubts: tuple[str, ...] = ()
+    notes: tuple[Note, ...]
+    doubts: tuple[Note, ...] = ()
 
     def __len__(self) -> int:
         """Return the number of collectives."""
@@ -219,26 +220,25 @@ def match(members: Sequence[RankCapture]) -> CollectiveMatches:
     """Match the collectives of several ranks; one that is not selected on all its ranks is left out."""
     sequences = [_sequences(member.everything) for member in members]
     own = [_own_kernels(member.everything) for member in members]
-    groups, notes, doubts = [], dict[str, None](), dict[str, None]()
+    groups, notes, doubts = [], list[Note](), list[Note]()
     for key in dict.fromkeys(key for of_member in sequences for key in of_member):
         having = [number for number, of_member in enumerate(sequences) if key in of_member]
         counts = [len(sequences[number][key]) for number in having]
+        name = _short(key[1])
         if len(having) < _FEWEST_RANKS:
-            alone = f"collectives on only one rank are not matched: {_short(key[1])}"
-            notes[alone] = None
+            notes.append(alone := Note("collective_alone", {"name": name}))
             if isinstance(key[0], int):  # otherwise the other ranks of the communicator were not profiled
-                doubts[alone] = None
+                doubts.append(alone)
             continue
         if len(set(counts)) > 1:
-            matched = f"{min(counts)} to {max(counts)} per rank; the first {min(counts)} are matched"
-            notes[f"{_short(key[1])}: {matched}; this is wrong unless the last ones are missing"] = None
-            doubts[f"the ranks have {min(counts)} to {max(counts)} collectives {_short(key[1])}"] = None
+            numbers: Numbers = {"name": name, "least": min(counts), "most": max(counts)}
+            notes.append(Note("collectives_uneven", numbers))
+            doubts.append(Note("collectives_uneven_doubt", numbers))
         rows = np.array([sequences[number][key][: min(counts)] for number in having])
         if apart := _apart(members, having, rows):
-            some = f"{apart} of {rows.shape[1]} collectives {_short(key[1])}"
-            text = f"{some} are not at the same time on all ranks"
-            notes[f"{text}: not matched, possibly several communicators"] = None
-            doubts[text] = None
+            numbers = {"name": name, "apart": apart, "of": rows.shape[1]}
+            notes.append(Note("collectives_apart", numbers))
+            doubts.append(Note("collectives_apart_doubt", numbers))
             continue
         groups.append(_group(members, key[1], having, rows, own))
     return CollectiveMatches(

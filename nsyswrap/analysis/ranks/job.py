@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nsyswrap.analysis.finding import Note
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, gpu_operations_of
 from nsyswrap.analysis.ranks.collectives import CollectiveMatches, communicates, match
-from nsyswrap.analysis.ranks.members import RankCapture, hosts
+from nsyswrap.analysis.ranks.members import RankCapture
 from nsyswrap.base.constants import MISSING
-from nsyswrap.base.units import duration
 from nsyswrap.capture import schema
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.open import open_export
@@ -49,26 +49,13 @@ def lateness_ns(job: RankJob, offsets: NDArray[Any]) -> list[NDArray[Any]]:
     return [np.concatenate(of_member) for of_member in parts]
 
 
-def alignment_note(job: RankJob, offsets: NDArray[Any] | None) -> str:
-    """Return a note on how far the ends of matched collectives are apart; empty without collectives."""
-    if offsets is None:
-        return (
-            "no arrival times: some captures lack the start of their session (waiting times do not need it)"
-        )
+def ends_apart_ns(job: RankJob, offsets: NDArray[Any]) -> NDArray[Any]:
+    """Return how far the ends of each matched collective are apart, in ns: the error of the clocks."""
     spreads = [np.empty(0, np.int64)]
     for group in job.matched.groups:
         ends = group.end_ns + offsets[list(group.ranks)][:, None]
         spreads.append(ends.max(axis=0) - ends.min(axis=0))
-    apart = np.concatenate(spreads)
-    if not len(apart):
-        return ""
-    names = hosts(job.members)
-    where = f" on {len(names)} hosts with different clocks" if len(names) > 1 else ""
-    distance = f"{duration(np.median(apart))} apart (median; at most {duration(apart.max())})"
-    return (
-        f"clocks aligned by session start{where}; ends of a collective: {distance}; arrival times have "
-        "this accuracy, waiting times do not depend on it"
-    )
+    return np.concatenate(spreads)
 
 
 @dataclass(frozen=True)
@@ -132,14 +119,11 @@ class RankJob:
         return all(member.number is not None for member in self.members)
 
     @cached_property
-    def notes(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[Note, ...]:
         """Notes for every table over the ranks."""
         graphs = sum(member.capture.count("graph") for member in self.members)
-        hidden = (
-            f"whole-graph executions ({graphs:,}) hide their kernels and collectives; profile with "
-            "--graphs node"
-        )
-        return (*self.matched.notes, *([hidden] if graphs else []))
+        hidden = [Note("graphs_hide_kernels", {"graphs": graphs})] if graphs else []
+        return (*self.matched.notes, *hidden)
 
     @property
     def selection(self) -> str:

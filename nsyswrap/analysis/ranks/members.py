@@ -112,7 +112,7 @@ def _check_one_launch(ranks: Sequence[RankLocation]) -> None:
 
 
 def _world(place: RankLocation) -> str:
-    bare = f", without nsys on {_listed(set(place.left_out))}" if place.left_out else ""
+    bare = f", without nsys on {listed(set(place.left_out))}" if place.left_out else ""
     return f"{place.world_size} ranks{bare}"
 
 
@@ -128,17 +128,7 @@ def _place(path: Path) -> RankLocation:
     return RankLocation(path, f"rank {number}", number, world_size, left_out, host, started)
 
 
-def missing_ranks(present: Sequence[RankLocation]) -> str:
-    """Return a note on missing ranks and the cause; empty if none is missing or the world size is unknown."""
-    size = max((place.world_size or 0 for place in present), default=0)
-    gone = set(range(size)) - {place.number for place in present}
-    bare = gone & {rank for place in present for rank in place.left_out}
-    parts = [f"{_listed(gone - bare)} missing"] if gone - bare else []
-    parts += [f"{_listed(bare)} not profiled (--ranks)"] if bare else []
-    return f"{len(present)} of {size} ranks are present: {', '.join(parts)}" if parts else ""
-
-
-def _listed(numbers: set[int]) -> str:
+def listed(numbers: set[int]) -> str:
     """Return numbers in the form of --ranks: 0-3,8."""
     runs: list[list[int]] = []
     for number in sorted(numbers):

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nsyswrap.analysis.finding import Note
 from nsyswrap.analysis.judged_process import main_steps
 from nsyswrap.analysis.nvtx_ranges import ALL, own_texts
 from nsyswrap.analysis.range_texts import of_an_operation
@@ -54,7 +55,7 @@ class RankedRanges:
         return self.own_ns if self.on_gpu else self.range_ns
 
 
-def steps(job: RankJob) -> tuple[list[RankedRanges], list[str]]:
+def steps(job: RankJob) -> tuple[list[RankedRanges], list[Note]]:
     """Return the ranges that several ranks have, by first appearance, and notes on unmatched ones."""
     by_member = [_of(member.capture, times) for member, times in zip(job.members, job.all_times, strict=True)]
     matched: list[RankedRanges] = []
@@ -69,7 +70,8 @@ def steps(job: RankJob) -> tuple[list[RankedRanges], list[str]]:
             uneven.append(name)
         cut = np.array([by_member[number][name][:, : min(counts)] for number in having])
         matched.append(RankedRanges(name, having, cut[:, 0], cut[:, 1], cut[:, 2]))
-    return matched, _notes(alone, uneven)
+    notes = [Note("names_alone", {"names": alone})] if alone else []
+    return matched, [*notes, *([Note("names_uneven", {"names": uneven})] if uneven else [])]
 
 
 def _same_steps(job: RankJob) -> list[JudgedSteps]:
@@ -117,17 +119,6 @@ def slowest(times: NDArray[Any]) -> NDArray[Any]:
     """Return the row with the longest time of each column; -1 if several are equally long."""
     longest = times == times.max(axis=0)
     return np.where(longest.sum(axis=0) == 1, longest.argmax(axis=0), -1)
-
-
-def _notes(alone: int, uneven: list[str]) -> list[str]:
-    notes = [f"range names on only one rank are not matched: {alone}"] if alone else []
-    if uneven:
-        more = f" and {len(uneven) - 1} more" if len(uneven) > 1 else ""
-        notes.append(
-            f"range {uneven[0]!r}{more}: the number of instances differs between ranks; the "
-            "first ones are matched"
-        )
-    return notes
 
 
 def _of(capture: Capture, times: GpuTimes) -> Mapping[str, NDArray[Any]]:

@@ -43,6 +43,7 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.arrays.groups import ascending, repeated
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.arrays.spans import Spans, closest
+from nsyswrap.analysis.finding import Note
 from nsyswrap.analysis.names import by_thread, calls_named
 from nsyswrap.analysis.nvtx_ranges import ALL, MAIN_DOMAIN, closed_ranges, own_texts
 from nsyswrap.base.constants import MISSING
@@ -52,10 +53,9 @@ from nsyswrap.capture.schema import PROCESS_MASK
 
 PATTERN_SHARE = 0.9
 _LEAST_BURSTS = 2  # that make a pattern if the worker has ranges of its own
-HOW_TO_TELL = "trace OS runtime calls (nsyswrap profile --trace cuda,nvtx,osrt)"
 _USUAL_SHARE = 0.9  # of the worker's pauses; a longer one can separate two bursts
 _USUAL_MEDIANS = 2
-_MOST_PAIRS = 4_096  # of threads with ranges and threads with calls; a launch counts for its own thread then
+MOST_PAIRS = 4_096  # of threads with ranges and threads with calls; a launch counts for its own thread then
 _AUTOGRAD = "pt_autograd"  # how PyTorch's autograd threads are named: pt_autograd_0 and so on
 _WAITS = re.compile(
     "(pthread_(cond_wait|join|barrier_wait)|futex|sem_(wait|timedwait|clockwait)|p?poll|p?select|epoll_p?wait)$"
@@ -77,31 +77,18 @@ def launched_for(
             yield marks, threads
 
 
-def adopted_notes(adopted: NDArray[Any]) -> tuple[str, ...]:
+def adopted_notes(adopted: NDArray[Any]) -> tuple[Note, ...]:
     """Return a note if ranges hold launches by other threads; ``adopted`` counts these by range."""
     held = np.count_nonzero(adopted)
-    text = (
-        f"ranges with launches by other threads, as in PyTorch's backward: {held}; counted where the "
-        "thread of the range waits for them"
-    )
-    return (text,) if held else ()
+    return (Note("ranges_adopted", {"ranges": held}),) if held else ()
 
 
-def overlap_notes(whole: Capture, uncaused_ns: NDArray[Any]) -> tuple[str, ...]:
+def overlap_notes(whole: Capture, uncaused_ns: NDArray[Any]) -> tuple[Note, ...]:
     """Return a note if uncaused work of other threads ran during ranges: ``uncaused_ns`` of each range."""
     count = np.count_nonzero(uncaused_ns)
-    how = "add NVTX ranges to that thread"
-    if not whole.has("osrt"):
-        how = f"{HOW_TO_TELL}, or {how}"
-    text = (
-        f"ranges overlapped by GPU work of a thread without ranges: {count}; this work is not counted, "
-        f"as no wait for it is recorded; to tell, {how}"
-    )
-    many = (
-        f"more than {_MOST_PAIRS:,} pairs of threads with ranges and threads with calls: each launch counts "
-        "for the thread that made it"
-    )
-    return (*([text] if count else []), *([many] if _pairs(whole) is None else []))
+    overlapped = Note("ranges_overlapped", {"ranges": count, "has_osrt": whole.has("osrt")})
+    many = Note("many_threads", {})
+    return (*([overlapped] if count else []), *([many] if _pairs(whole) is None else []))
 
 
 @per_capture
@@ -146,12 +133,12 @@ def ranging_threads(whole: Capture) -> NDArray[Any]:
 def _pairs(whole: Capture) -> list[tuple[int, int]] | None:
     """Return the pairs of a thread with ranges and another thread of its process with calls.
 
-    Return None if there are more than ``_MOST_PAIRS``: comparing them would take minutes.
+    Return None if there are more than ``MOST_PAIRS``: comparing them would take minutes.
     """
     callers, workers = ranging_threads(whole), ascending(whole.columns("api", "global_tid")["global_tid"])
     process = workers & PROCESS_MASK
     first, last = (np.searchsorted(process, callers & PROCESS_MASK, side) for side in ("left", "right"))
-    if (last - first).sum() > _MOST_PAIRS:
+    if (last - first).sum() > MOST_PAIRS:
         return None
     caller, nth = repeated(last - first)
     pairs = zip(callers[caller].tolist(), workers[first[caller] + nth].tolist(), strict=True)

@@ -44,6 +44,7 @@ from nsyswrap.render.perfetto.tracks import CaptureLanes, Lanes, Slices, SliceSt
 from nsyswrap.render.timeline.curves import idle, steps
 from nsyswrap.render.timeline.lanes import Lane
 from nsyswrap.render.timeline.names import STEPS
+from nsyswrap.reports.wording.notes import note_texts
 
 ARROWS = "arrows from call to GPU work"
 
@@ -179,7 +180,7 @@ def _draw(trace: Trace, capture: Capture, label: str) -> None:
     except NotInCapture as error:  # too many processes and GPUs for these, not for the events
         lanes = []
         trace.left_out.append(f"steps and idle time ({error.message})")
-    bars, notes = gpu_bars(own), operation_notes(own)
+    bars, notes = gpu_bars(own), note_texts(operation_notes(own))
     recorded = {kind: own.count(kind) for kind in DRAWN if own.has(kind)}
     del own
     gpu = []

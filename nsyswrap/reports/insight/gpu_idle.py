@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.arrays.codes import TextColumn
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.arrays.spans import Spans, closest
+from nsyswrap.analysis.finding import Note
 from nsyswrap.analysis.gil import HOLDING, STATES, WAITING, gil_parts, of_the_program
 from nsyswrap.analysis.gpu_gaps import CAUSES, Gaps, gaps_of
 from nsyswrap.analysis.gpu_operations import (
@@ -99,7 +100,7 @@ def _gil(capture: Capture) -> dict[str, NDArray[Any]]:
 
 
 @per_capture
-def _ranges(capture: Capture) -> tuple[TextColumn, tuple[str, ...]]:
+def _ranges(capture: Capture) -> tuple[TextColumn, tuple[Note, ...]]:
     """Return the name of the thread's innermost range in the middle of each gap, or None, and notes."""
     whole, gaps = capture.whole, gaps_of(capture)
     if not whole.has("nvtx"):
@@ -118,7 +119,7 @@ def _ranges(capture: Capture) -> tuple[TextColumn, tuple[str, ...]]:
     return TextColumn(range_codes, [None, *texts]), ranges.notes
 
 
-def _notes(capture: Capture, gaps: Gaps) -> Iterator[str]:
+def _notes(capture: Capture, gaps: Gaps) -> Iterator[Note | str]:
     operations = gpu_operations_of(capture)
     yield from operation_notes(capture)
     if len(operations) and not len(gaps):

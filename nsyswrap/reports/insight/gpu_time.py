@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.intervals import intersection, joined, union
+from nsyswrap.analysis.finding import Note
 from nsyswrap.analysis.gpu_operations import (
     GRAPH,
     KERNEL,
@@ -118,7 +119,7 @@ def _percent(part: int, whole: int) -> float:
     return 100.0 * part / whole if whole else np.nan
 
 
-def _notes(capture: Capture, operations: GpuOperations) -> Iterator[str]:
+def _notes(capture: Capture, operations: GpuOperations) -> Iterator[Note | str]:
     """Yield what is not known, what is assumed, and what has no row."""
     yield from operation_notes(capture)
     pairs = {(process, device) for process, device, _ in operations.by_device()}

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import GroupBy, Statistics
+from nsyswrap.analysis.finding import Note
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, operation_notes
 from nsyswrap.analysis.judged_process import READS
 from nsyswrap.analysis.launches import Launches, launches_of
@@ -140,7 +141,7 @@ def _spread(
     }
 
 
-def _notes(capture: Capture, launches: Launches) -> Iterator[str]:
+def _notes(capture: Capture, launches: Launches) -> Iterator[Note | str]:
     """Yield what no figure includes: kernels without their call, and negative latencies."""
     yield from operation_notes(capture)
     operations = gpu_operations_of(capture)

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import GroupBy, group_keys
+from nsyswrap.analysis.finding import Note
 from nsyswrap.analysis.gpu_operations import READS, operation_notes
 from nsyswrap.analysis.names import MEMSET_NAME, copy_name
 from nsyswrap.analysis.transfers import (
@@ -104,7 +105,7 @@ def _totals(capture: Capture, moved: Transfers, codes: NDArray[Any], rows: int) 
     }
 
 
-def _label_notes(capture: Capture, named: NDArray[Any]) -> Iterator[str]:
+def _label_notes(capture: Capture, named: NDArray[Any]) -> Iterator[Note | str]:
     yield from operation_notes(capture)
     yield from capture.notes_on_labels("copy_kind")
     if not named.all():

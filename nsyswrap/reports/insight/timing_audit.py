@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import GroupBy, group_keys
+from nsyswrap.analysis.finding import Note
 from nsyswrap.analysis.gpu_operations import KINDS, GpuOperations, gpu_operations_of, operation_notes
 from nsyswrap.analysis.launches import READS
 from nsyswrap.analysis.no_gpu_work.evidence import was_traced
@@ -36,7 +37,7 @@ from nsyswrap.analysis.timing_audit import (
     Audit,
     audit,
 )
-from nsyswrap.analysis.timing_audit.causation import HOW_TO_TELL, adopted_notes, overlap_notes
+from nsyswrap.analysis.timing_audit.causation import adopted_notes, overlap_notes
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, human
@@ -44,6 +45,7 @@ from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.capture.selection import process_ids
 from nsyswrap.reports.table import Column, Report, Result, Schema, Values
+from nsyswrap.reports.wording.notes import HOW_TO_TELL
 
 STEADY, WARM_UP = PHASES = ("steady", "warm-up")
 _DOES = {
@@ -101,7 +103,7 @@ def _times(ranges: Audit, codes: NDArray[Any], groups: int) -> dict[str, NDArray
     }
 
 
-def _notes(capture: Capture, ranges: Audit) -> Iterator[str]:
+def _notes(capture: Capture, ranges: Audit) -> Iterator[Note | str]:
     whole = capture.whole
     yield from operation_notes(whole)
     if capture.view.selection.narrows:

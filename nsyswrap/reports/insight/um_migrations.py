@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import GroupBy, group_keys
+from nsyswrap.analysis.finding import Note
 from nsyswrap.analysis.gpu_operations import operation_notes
 from nsyswrap.analysis.transfers import (
     PAGE_BYTES,
@@ -135,7 +136,7 @@ def _no_figures(kind: str, process: NDArray[Any], device: NDArray[Any]) -> dict[
     }
 
 
-def _notes(capture: Capture, moved: Arrays) -> Iterator[str]:
+def _notes(capture: Capture, moved: Arrays) -> Iterator[Note | str]:
     migrated = len(moved["bytes"]) > 0
     yield from capture.notes_on_fields("memcpy", "address", "migration_cause") if migrated else ()
     yield from window_notes(capture)

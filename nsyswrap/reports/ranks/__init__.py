@@ -15,10 +15,12 @@ with lazy_imports():  # names are looked up before a program runs
     from nsyswrap.capture import schema
     from nsyswrap.reports import table
     from nsyswrap.reports.wording import checks
+    from nsyswrap.reports.wording import notes as wording
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from nsyswrap.analysis.finding import Note
     from nsyswrap.analysis.ranks.job import RankJob
     from nsyswrap.analysis.ranks.members import RankCapture
     from nsyswrap.reports.table import Schema, Table
@@ -33,7 +35,7 @@ class RankResult(NamedTuple):
     """What a report over ranks computes: rows, notes beside those of the job, and a verdict."""
 
     rows: Sequence[tuple[object, ...]]
-    notes: Sequence[str]
+    notes: Sequence[Note | str]
     verdict: str = ""
 
 
@@ -85,8 +87,9 @@ def make(job: RankJob, name: str) -> Table:
             )
     rows, notes, verdict = report.compute(job)
     made = table.table_of(_with_rank_names(report.schema, job), rows)
-    notes = tuple(filter(None, (*job.notes, *notes)))
-    return replace(made, notes=notes, verdict=verdict, selection=job.selection)
+    return replace(
+        made, notes=wording.note_texts((*job.notes, *notes)), verdict=verdict, selection=job.selection
+    )
 
 
 def _with_rank_names(schema: Schema, job: RankJob) -> Schema:

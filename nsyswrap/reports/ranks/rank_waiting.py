@@ -22,12 +22,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from nsyswrap.analysis.ranks.job import RankJob, alignment_note, lateness_ns, offsets_ns
+from nsyswrap.analysis.ranks.job import RankJob, lateness_ns, offsets_ns
 from nsyswrap.analysis.ranks.waiting import late_rank, waiting
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.ranks import RankReport, RankResult
 from nsyswrap.reports.table import Column, Schema
-from nsyswrap.reports.wording.ranks import waiting_sentence
+from nsyswrap.reports.wording.ranks import alignment, waiting_sentence
 
 SCHEMA = Schema(
     name="rank_waiting",
@@ -91,7 +91,7 @@ def compute(job: RankJob) -> RankResult:
                 None if waited is None else waited - int(waits.hidden_ns[number]),
             )
         )
-    note = alignment_note(job, offsets) if len(job.matched) else _nothing(job)
+    note = alignment(job, offsets) if len(job.matched) else _nothing(job)
     return RankResult(rows, (note,), waiting_sentence(late_rank(job)))
 
 

@@ -24,7 +24,7 @@ from nsyswrap.analysis.conditions import run_conditions_of
 from nsyswrap.analysis.diagnostics.run_checks import other_processes
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
-from nsyswrap.analysis.ranks.members import RankCapture, check_different, missing_ranks, places
+from nsyswrap.analysis.ranks.members import RankCapture, check_different, places
 from nsyswrap.base import paths
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import CaptureError, NotInCapture, OutputError, Unreadable, UsageError
@@ -42,6 +42,7 @@ from nsyswrap.reports.scenario_tables import SCENARIO_RUNS, gpu_totals
 from nsyswrap.reports.summaries import kernels
 from nsyswrap.reports.summary import answer_with_lines
 from nsyswrap.reports.table import Column, read_ahead
+from nsyswrap.reports.wording.ranks import missing_ranks
 from nsyswrap.reports.wording.states import IDLE_NAMES
 
 # Increases with the first change of the content after a release: a digest of another format is made again.

@@ -28,9 +28,11 @@ class _Number:
     steps: int
 
     def __format__(self, spec: str) -> str:
-        """Write the value by its unit, or as ``spec`` says: as a count per step, or with its noun."""
+        """Write the value by its unit, or as ``spec`` says: as a count per step, plain, or with its noun."""
         if spec == _PER_STEP:
             return self._per_step() if self.steps else f"{self.value:,}"
+        if spec == "d":
+            return f"{self.value}"
         if spec:
             return counted(self.value, spec)
         written = next((write for unit, write in _UNITS.items() if self.name.endswith(unit)), None)
@@ -51,7 +53,7 @@ def filled(text: str, numbers: Mapping[str, Any]) -> str:
 
     ``{idle_ns}`` is written as a duration, and so are other units; ``{longest_kernel}`` as its readable name.
     ``{gaps:per step}`` is a count divided by the ``steps`` of the numbers, if there are any; below 1 it reads
-    ``2 in 19 steps``. ``{copies:copies}`` is a count with its noun.
+    ``2 in 19 steps``. ``{copies:copies}`` is a count with its noun, ``{pid:d}`` a number without separators.
     """
     steps = numbers.get("steps", 0)
     return text.format_map({name: _Number(name, value, steps) for name, value in numbers.items()})

@@ -1,10 +1,19 @@
-"""The sentence on the rank that the others wait for."""
+"""The sentences on ranks: which of them the others wait for, which are missing, how well clocks agree."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
 from nsyswrap.analysis.finding import Numbers
+from nsyswrap.analysis.ranks.job import RankJob, ends_apart_ns
+from nsyswrap.analysis.ranks.members import RankLocation, hosts, listed
 from nsyswrap.analysis.ranks.waiting import MATTERS_PERCENT
 from nsyswrap.base.units import duration
+from nsyswrap.reports.wording.notes import note_text
 from nsyswrap.reports.wording.numbers import filled
 
 _LONGER = 1.1  # times the own GPU time of the others: less counts as equal
@@ -29,8 +38,37 @@ def waiting_sentence(numbers: Numbers) -> str:
     """Return a sentence on what ``late_rank`` found; empty if that is nothing."""
     if not numbers:
         return ""
-    more = {"hidden": _hidden(numbers), "reason": _reason(numbers)}
+    doubt = note_text(numbers.get("doubt", ""))
+    more = {"hidden": _hidden(numbers), "reason": _reason(numbers), "doubt": doubt}
     return filled(_SENTENCES[numbers["outcome"]], {**numbers, **more})
+
+
+def missing_ranks(present: Sequence[RankLocation]) -> str:
+    """Return a note on missing ranks and the cause; empty if none is missing or the world size is unknown."""
+    size = max((place.world_size or 0 for place in present), default=0)
+    gone = set(range(size)) - {place.number for place in present}
+    bare = gone & {rank for place in present for rank in place.left_out}
+    parts = [f"{listed(gone - bare)} missing"] if gone - bare else []
+    parts += [f"{listed(bare)} not profiled (--ranks)"] if bare else []
+    return f"{len(present)} of {size} ranks are present: {', '.join(parts)}" if parts else ""
+
+
+def alignment(job: RankJob, offsets: NDArray[Any] | None) -> str:
+    """Return a note on how far the ends of matched collectives are apart; empty without collectives."""
+    if offsets is None:
+        return (
+            "no arrival times: some captures lack the start of their session (waiting times do not need it)"
+        )
+    apart = ends_apart_ns(job, offsets)
+    if not len(apart):
+        return ""
+    names = hosts(job.members)
+    where = f" on {len(names)} hosts with different clocks" if len(names) > 1 else ""
+    distance = f"{duration(np.median(apart))} apart (median; at most {duration(apart.max())})"
+    return (
+        f"clocks aligned by session start{where}; ends of a collective: {distance}; arrival times have "
+        "this accuracy, waiting times do not depend on it"
+    )
 
 
 def _hidden(numbers: Numbers) -> str:

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
-from nsyswrap.analysis.ranks.job import RankJob, alignment_note, offsets_ns
-from nsyswrap.analysis.ranks.members import missing_ranks, places
+from nsyswrap.analysis.ranks.job import RankJob, offsets_ns
+from nsyswrap.analysis.ranks.members import places
 from nsyswrap.analysis.ranks.waiting import RankedRanges, judged_steps, step_times, steps
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.text import counted
@@ -28,6 +28,8 @@ from nsyswrap.render.page.subject import Subject
 from nsyswrap.render.page.tables import ROWS, folded_table
 from nsyswrap.reports.ranks import make
 from nsyswrap.reports.table import Column, Schema, Table, table_of
+from nsyswrap.reports.wording.notes import note_texts
+from nsyswrap.reports.wording.ranks import alignment, missing_ranks
 
 Row = dict[str, Any]
 
@@ -181,7 +183,7 @@ def one_clock(job: RankJob) -> Markup | None:
         element(
             "ul", *(element("li", _swatch(kind), name) for kind, name in _CLOCK.items()), class_="legend"
         ),
-        element("p", alignment_note(job, offsets), class_="note"),
+        element("p", alignment(job, offsets), class_="note"),
     )
 
 
@@ -225,7 +227,7 @@ def by_step(job: RankJob) -> Markup:
     title = f"Own GPU time in each '{bins.name}', by rank"
     picture = _figure_cells(bins, title) if bins.own_ns.shape[1] <= _WITH_FIGURES else _strips(bins, title)
     texts = (f"under {SLOWER_PERCENT[0]} %", *(f"{percent} %" for percent in SLOWER_PERCENT))
-    table = replace(step_table(bins), notes=tuple(notes), selection=job.selection)
+    table = replace(step_table(bins), notes=note_texts(notes), selection=job.selection)
     return element(
         "article",
         element("h3", title),

@@ -1,0 +1,87 @@
+"""The words for notes on figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from nsyswrap.analysis.finding import Note, Numbers
+from nsyswrap.analysis.timing_audit.causation import MOST_PAIRS
+from nsyswrap.reports.wording.numbers import filled
+
+HOW_TO_TELL = "trace OS runtime calls (nsyswrap profile --trace cuda,nvtx,osrt)"
+
+
+def _overlapped(n: Numbers) -> str:
+    how = "add NVTX ranges to that thread"
+    how = how if n["has_osrt"] else f"{HOW_TO_TELL}, or {how}"
+    return (
+        f"ranges overlapped by GPU work of a thread without ranges: {n['ranges']}; this work is not counted, "
+        f"as no wait for it is recorded; to tell, {how}"
+    )
+
+
+def _more(names: Sequence[str]) -> str:
+    return f" and {len(names) - 1} more" if len(names) > 1 else ""
+
+
+_TEXTS: Mapping[str, str | Callable[[Numbers], str]] = {
+    "no_processes": (
+        "{title} of this export have no process id (globalPid); they are matched to API calls by correlation "
+        "id alone"
+    ),
+    "graphs_not_busy": (
+        "whole-graph executions ({graphs}) do not count as busy, as in nsys; record their kernels with "
+        "--cuda-graph-trace=node"
+    ),
+    "graphs_hide_kernels": (
+        "whole-graph executions ({graphs}) hide their kernels and collectives; profile with --graphs node"
+    ),
+    "ranges_moved": (
+        "NVTX ranges that ended on another thread than they began on: {ranges}; no GPU work is theirs"
+    ),
+    "ranges_open": ("NVTX ranges without an end: {ranges:d}; they end at the last NVTX event, as in nsys"),
+    "domain_once_a_thread": (
+        "several threads created the same NVTX domain; its ranges count once per thread, as in nsys"
+    ),
+    "domain_once": (
+        "several threads created the same NVTX domain; its ranges count once; nsys fails on such a capture"
+    ),
+    "ranges_adopted": (
+        "ranges with launches by other threads, as in PyTorch's backward: {ranges:d}; counted where the "
+        "thread of the range waits for them"
+    ),
+    "ranges_overlapped": _overlapped,
+    "many_threads": (
+        f"more than {MOST_PAIRS:,} pairs of threads with ranges and threads with calls: each launch counts "
+        "for the thread that made it"
+    ),
+    "collective_alone": "collectives on only one rank are not matched: {name}",
+    "collectives_uneven": (
+        "{name}: {least:d} to {most:d} per rank; the first {least:d} are matched; this is wrong unless the "
+        "last ones are missing"
+    ),
+    "collectives_uneven_doubt": "the ranks have {least:d} to {most:d} collectives {name}",
+    "collectives_apart": (
+        "{apart:d} of {of:d} collectives {name} are not at the same time on all ranks: not matched, possibly "
+        "several communicators"
+    ),
+    "collectives_apart_doubt": "{apart:d} of {of:d} collectives {name} are not at the same time on all ranks",
+    "names_alone": "range names on only one rank are not matched: {names:d}",
+    "names_uneven": lambda n: (
+        f"range {n['names'][0]!r}{_more(n['names'])}: the number of instances differs between ranks; the "
+        "first ones are matched"
+    ),
+}
+
+
+def note_text(note: Note | str) -> str:
+    """Return a note in words. What is text stays as it is."""
+    if isinstance(note, str):
+        return note
+    text = _TEXTS[note.kind]
+    return filled(text, note.numbers) if isinstance(text, str) else text(note.numbers)
+
+
+def note_texts(notes: Iterable[Note | str]) -> tuple[str, ...]:
+    """Return notes in words, each once, without empty ones."""
+    return tuple(dict.fromkeys(filter(None, map(note_text, notes))))
