@@ -34,16 +34,24 @@ if TYPE_CHECKING:
 class NsyswrapError(Exception):
     """An error with a message for the user, an optional next step and an exit code.
 
+    ``remedy`` is the command that the hint names, word by word; empty if it names none. ``retryable``: the
+    same command can succeed later, without a change, as what was busy ends or answers.
     ``has_lines``: the line breaks of the message are ours; others are of a name, and are printed as escapes.
     """
 
     exit_code = 1
     has_lines = False
 
-    def __init__(self, message: str, hint: str = "") -> None:
+    def __init__(self, message: str, hint: str = "", *, retryable: bool = False) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.retryable = retryable
+
+    @property
+    def remedy(self) -> tuple[str, ...]:
+        """The command that the hint names, as words."""
+        return getattr(self.hint, "argv", ())
 
     @classmethod
     def of_lines(cls, lines: Iterable[str], hint: str = "") -> Self:

@@ -40,7 +40,8 @@ def locked(folder: Path, what: str, hint: str = "", patience_s: float = 0) -> It
     try:
         if not _lock(descriptor):
             holder = os.read(descriptor, _LONGEST).decode(errors="replace").strip()
-            raise OutputError(f"{folder} is in use by {what} ({holder or 'unknown process'})", hint)
+            message = f"{folder} is in use by {what} ({holder or 'unknown process'})"
+            raise OutputError(message, hint, retryable=True)
         with suppress(OSError):  # a full disk: the file stays empty
             os.truncate(descriptor, 0)
             os.write(descriptor, f"{socket.gethostname()}, process {os.getpid()}".encode())

@@ -19,6 +19,7 @@ from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.command_hint import CommandHint
 from nsyswrap.base.lazy import lazy_imports
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 with lazy_imports():  # used for the first question alone
     import pathlib
     import re
-    import shlex
     import shutil
     from importlib import metadata
 
@@ -53,7 +53,7 @@ def version_at_once() -> str:
     return _built() or _named("" if _ARCHIVED.startswith("$") else _ARCHIVED)
 
 
-def pip_install(extra: str) -> str:
+def pip_install(extra: str) -> CommandHint:
     """Return the command that installs the packages of an extra, such as ``parquet``.
 
     It names these packages and not ``nsyswrap[parquet]``: an installation from a checkout would look for
@@ -71,7 +71,7 @@ def pip_install(extra: str) -> str:
     first, python = shutil.which("python3"), sys.executable
     if first and pathlib.Path(first).parent == pathlib.Path(python).parent:
         python = "python3"  # sys.executable can be another name of it
-    return shlex.join([python, "-m", "pip", "install", *(of_extra or [f"{_root()}[{extra}]"])])
+    return CommandHint.of([python, "-m", "pip", "install", *(of_extra or [f"{_root()}[{extra}]"])])
 
 
 def __getattr__(name: str) -> str:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, NoReturn
 import click
 
 from nsyswrap.base import limits, paths
+from nsyswrap.base.command_hint import CommandHint
 from nsyswrap.base.errors import NsyswrapError, OutputError, Unreadable, UsageError
 from nsyswrap.base.lazy import import_numpy_without_threads, lazy_imports
 from nsyswrap.base.text import did_you_mean, printable, unknown
@@ -28,7 +29,6 @@ from nsyswrap.cli.output import HelpContext, add_color_option, note, note_warnin
 
 with lazy_imports():  # other names than those of the modules, which are attributes of this package
     import json
-    import shlex
     import shutil
     import traceback
 
@@ -71,6 +71,8 @@ Completion of commands, reports and scenarios in bash (zsh: zsh_source):
 """
 _SIGINT, _SIGPIPE = 130, 141  # exit codes
 _AGAIN_S = 0.01
+_MOST_BYTES = 4096  # of an error as an object, as of a packet
+_CHARACTERS = (1000, 500, 200, 90)  # of a text in it: the first that fits; escaped, each has up to 12 bytes
 _REPEAT_S = 2  # launchers and shells signal twice: only a later second signal is the user's
 
 
@@ -107,7 +109,7 @@ class LazyGroup(CommandGroup):
                 rest.remove(name)
             raise UsageError(
                 f"no option named {flag!r} before the command",
-                f"options follow the command: nsyswrap {shlex.join([name, *rest])}",
+                CommandHint.of(["nsyswrap", name, *rest], "options follow the command: {}"),
             ) from None
         if error.ctx and translation.option_of_nsys(flag):
             advice = self._advice_for_nsys(error.ctx, typed)
@@ -148,15 +150,15 @@ class LazyGroup(CommandGroup):
         known, *behind = rest if name == "nsys" and rest else (name, *rest)
         is_similar = did_you_mean(name, self.list_commands(ctx))
         if name == "help":
-            hint = f"use nsyswrap {shlex.join([*rest, '--help'])}"
+            hint = CommandHint.of(["nsyswrap", *rest, "--help"], "use {}")
         elif known in COMMANDS:  # behind nsys
-            hint = f"use nsyswrap {shlex.join([known, *behind])}"
+            hint = CommandHint.of(["nsyswrap", known, *behind], "use {}")
         elif known in _OTHER_WORDS:
             given = [] if known in _OTHER_ARGUMENTS else behind
             words = [word for word in _OTHER_WORDS[known].split() if not (given and word.isupper())]
-            hint = f"use {shlex.join([*words, *given])}"
+            hint = CommandHint.of([*words, *given], "use {}")
         elif command := _command_for(name, by_file=not is_similar):
-            hint = f"use nsyswrap {shlex.join([command, name, *rest])}"
+            hint = CommandHint.of(["nsyswrap", command, name, *rest], "use {}")
         raise UsageError(message, hint)
 
     def _advice_for_nsys(self, ctx: click.Context, words: Sequence[str]) -> str:
@@ -389,6 +391,8 @@ class _Refusal(NamedTuple):
     kind: str
     what: str
     do: str
+    remedy: Sequence[str] = ()
+    retryable: bool = False
 
     @property
     def text(self) -> str:
@@ -404,19 +408,42 @@ def _print_refusal(refusal: _Refusal, code: str | int | None, words: Sequence[st
         *[word for before, word in pairwise(own) if before == "--format"],
     }
     if own[:1] != ["profile"] and ("--json" in own or not forms.isdisjoint(("json", "brief"))):
-        fields = {"format": "nsyswrap-error", "version": 1, "code": code, **refusal._asdict()}
         with suppress(OSError):
-            print_data(f"{json.dumps(fields)}\n")
+            print_data(f"{_as_object(refusal, code)}\n")
+
+
+def _as_object(refusal: _Refusal, code: str | int | None) -> str:
+    """Return an error as JSON of at most _MOST_BYTES: texts are cut, a long remedy is left out."""
+    fields = {"format": "nsyswrap-error", "version": 1, "code": code, **refusal._asdict()}
+    whole = json.dumps(fields)
+    if len(whole) <= _MOST_BYTES:
+        return whole
+    if len(json.dumps(refusal.remedy)) > _MOST_BYTES // 3:
+        fields["remedy"] = []
+    for characters in _CHARACTERS:
+        fields |= {name: _cut(getattr(refusal, name), characters) for name in ("what", "do")}
+        whole = json.dumps(fields)
+        if len(whole) <= _MOST_BYTES:
+            break
+    return whole
+
+
+def _cut(text: str, characters: int) -> str:
+    """Cut the middle of a text that has more characters: its ends tell what failed and why."""
+    half = characters // 2
+    return text if len(text) <= characters else f"{text[:half]}…{text[-half:]}"
 
 
 def _refusal(error: NsyswrapError) -> _Refusal:
     message = error.message if error.has_lines else printable(error.message)
-    return _Refusal(type(error).__name__, message, printable(error.hint))
+    hint = printable(error.hint)
+    return _Refusal(type(error).__name__, message, hint, error.remedy, error.retryable)
 
 
 def _usage_refusal(error: click.ClickException) -> _Refusal:
     """Return the message for arguments that click refuses, and what to type next."""
     message, hint = error.format_message().rstrip("."), ""
+    remedy: list[str] = []
     context = error.ctx if isinstance(error, click.UsageError) else None
     if isinstance(error, click.NoSuchOption) and context:
         options = [flag for one in context.command.get_params(context) for flag in one.opts]
@@ -424,7 +451,8 @@ def _usage_refusal(error: click.ClickException) -> _Refusal:
         hint = hint or _OF_NSYS.get(error.option_name, "")
     if context:
         hint = f"{hint} {context.command_path} --help shows all options"
-    return _Refusal("UsageError", f"{message[:1].lower()}{message[1:]}", hint.strip())
+        remedy = [*context.command_path.split(), "--help"]
+    return _Refusal("UsageError", f"{message[:1].lower()}{message[1:]}", hint.strip(), remedy)
 
 
 def _print_error(message: str) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base import paths
+from nsyswrap.base.command_hint import CommandHint
 from nsyswrap.base.errors import CaptureError, OutputError, UsageError
 from nsyswrap.base.folder_lock import is_locked, locked
 from nsyswrap.base.lazy import lazy_imports
@@ -122,7 +123,8 @@ def wait(folder: Path, *, by: str, top: int) -> int:
 
 
 def _locked(folder: Path) -> AbstractContextManager[None]:
-    return locked(folder, "another batch", f"`nsyswrap batch wait {quoted(str(folder))}` waits for its runs")
+    waits = CommandHint.of(["nsyswrap", "batch", "wait", folder], "`{}` waits for its runs")
+    return locked(folder, "another batch", waits)
 
 
 def _enter_when_free(stack: ExitStack, batch: Batch, on_progress: OnProgress) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nsyswrap.base import paths
+from nsyswrap.base.command_hint import CommandHint
 from nsyswrap.base.errors import NotInCapture, OutputError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
@@ -177,10 +177,10 @@ def _places(given: Sequence[Path], *, several: bool) -> list[members.RankLocatio
     """Return the captures to write. A folder stands for the ranks in it."""
     inside = captures_in(given)
     if len(inside) > len(given) and not (several and are_ranks(inside, given)):
-        named = shlex.join(map(str, inside[: 2 if several else 1]))
+        command = ["nsyswrap", "export", *map(str, inside[: 2 if several else 1])]
         raise UsageError(
             f"{listed(given)} holds {len(inside)} captures{', not ranks of one launch' if several else ''}",
-            f"nsyswrap export {named} ..." if several else f"nsyswrap export {named} --parquet DIR",
+            f"{CommandHint.of(command)} ..." if several else CommandHint.of([*command, "--parquet", "DIR"]),
         )
     return members.places(inside) if len(inside) > 1 else [members.RankLocation(inside[0], "")]
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from nsyswrap.analysis.kernel_instance import KernelInstance, judged_kernels, median_instance
 from nsyswrap.analysis.kernel_names import readable
 from nsyswrap.analysis.no_gpu_work.evidence import CaptureEvidence, run_facts
+from nsyswrap.base.command_hint import CommandHint
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.text import counted, printable, shorten, unknown
 from nsyswrap.base.units import duration
@@ -45,7 +46,8 @@ def command_text(capture: Capture, name: str) -> str:
 def check_kernel(name: str) -> None:
     """Raise UsageError for a capture in the place of the kernel, which the option takes behind it."""
     if name.endswith((".sqlite", ".nsys-rep")):
-        raise UsageError(f"--ncu takes a kernel, not {name}", f"nsyswrap report {shlex.quote(name)} --ncu")
+        remedy = CommandHint.of(["nsyswrap", "report", name, "--ncu"])
+        raise UsageError(f"--ncu takes a kernel, not {name}", remedy)
 
 
 def _chosen(capture: Capture, name: str) -> str:

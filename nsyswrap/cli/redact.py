@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import signal
 import sys
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from typing import NamedTuple
 import click
 
 from nsyswrap.base import paths
+from nsyswrap.base.command_hint import CommandHint
 from nsyswrap.base.errors import CheckFailed, NotACapture, UsageError
 from nsyswrap.base.files import RECORDINGS, why
 from nsyswrap.base.lazy import lazy_imports
@@ -73,7 +73,7 @@ def command(capture: Path, output: Path | None, *, check: bool) -> None:
         captures = captures_in([capture])
         raise UsageError(
             f"{capture} is not a capture, it holds {listed(captures)}",
-            f"nsyswrap redact {shlex.quote(str(captures[0]))} -o OUT",
+            CommandHint.of(["nsyswrap", "redact", captures[0], "-o", "OUT"]),
         )
     for name in {"SIGTERM", "SIGHUP"} & set(dir(signal)):  # the temporary copy, with all secrets, has to go
         signal.signal(getattr(signal, name), lambda number, _: sys.exit(128 + number))
@@ -113,7 +113,9 @@ def _check(path: Path) -> None:
     note_not_read(unread)
     if leaking:
         found = f"{len(leaking)} of {len(exports)} exports" if len(exports) > 1 else str(leaking[0])
-        raise CheckFailed(f"{found} would leak", f"nsyswrap redact {shlex.quote(str(leaking[0]))} -o OUT")
+        raise CheckFailed(
+            f"{found} would leak", CommandHint.of(["nsyswrap", "redact", leaking[0], "-o", "OUT"])
+        )
     if recordings or folders:
         held = "a .nsys-rep" if recordings else "a parquetdir or arrowdir export"
         raise CheckFailed(f"{path} holds {held}", "remove it before you share the folder")

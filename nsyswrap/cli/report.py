@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from nsyswrap.base.command_hint import CommandHint
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import ascii_layout, counted, printable
@@ -223,7 +224,7 @@ def _show(plan: ReportPlan) -> int:
     if plan.shows_screens and not asked.output and repeats.are_repeats(given):
         return repeats.show(given[0], asked.opener())
     if not plan.shows_screens:
-        advice = f"nsyswrap collect {shlex.join(map(str, given))} writes the tables of all"
+        advice = CommandHint.of(["nsyswrap", "collect", *given], "{} writes the tables of all")
         folders.check_number(asked.captures, given, _MOST_OPEN, "report reads", advice)
     limit = _SCREENS if plan.shows_screens and any(map(folders.is_folder, given)) else None
     captures, left_out = open_all(asked.captures[:limit], asked.opener(), as_screens=plan.shows_screens)

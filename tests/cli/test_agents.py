@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import lzma
+import os
+import shlex
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,12 +15,17 @@ from checkouts import ROOT
 from jsonschema import Draft202012Validator
 from tiny_export import call, kernel, row, write
 
+from nsyswrap.base.command_hint import CommandHint
+from nsyswrap.base.errors import OutputError
+from nsyswrap.base.folder_lock import locked
+
 if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Cli
 
 SCHEMA = json.loads((ROOT / "docs/brief.schema.json").read_text(encoding="utf-8"))
+ERROR = json.loads((ROOT / "docs/error.schema.json").read_text(encoding="utf-8"))
 CAPTURE = ROOT / "nsyswrap/recorded/add2/none"
 
 
@@ -134,6 +143,7 @@ def test_an_error_is_an_object_where_json_is_asked_for(
 ) -> None:
     done = cli(*words)
     error = json.loads(done.stdout)
+    Draft202012Validator(ERROR).validate(error)
     assert (done.returncode, error["code"], error["kind"]) == (code, code, kind)
     assert what in error["what"]
     assert error["what"] in done.stderr
@@ -142,6 +152,48 @@ def test_an_error_is_an_object_where_json_is_asked_for(
     )
     assert plain.returncode == code
     assert plain.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [
+        (["redact", "x", "--json"], ["nsyswrap", "redact", "--help"]),
+        (["--format", "json", "report", "a b"], ["nsyswrap", "report", "--format", "json", "a b"]),
+        (["help", "report", "--format=json"], ["nsyswrap", "report", "--format=json", "--help"]),
+        (["report", "x", "--ncu", "y z.sqlite", "--format", "json"], []),
+    ],
+)
+def test_an_error_has_the_command_that_it_names(cli: Cli, words: list[str], remedy: list[str]) -> None:
+    error = json.loads(cli(*words).stdout)
+    Draft202012Validator(ERROR).validate(error)
+    assert (error["remedy"], error["retryable"]) == (remedy, False)
+    assert shlex.join(remedy) in error["do"]
+
+
+def test_a_folder_in_use_can_be_tried_again(tmp_path: Path) -> None:
+    hint = CommandHint.of(["nsyswrap", "batch", "wait", "a b"], "`{}` waits for its runs")
+    assert hint == "`nsyswrap batch wait 'a b'` waits for its runs"
+    code = "import sys; from pathlib import Path; from nsyswrap.base.folder_lock import locked"
+    program = f"{code}\nwith locked(Path('.'), 'a test'): print('in', flush=True); sys.stdin.read()"
+    pipe = subprocess.PIPE
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdin=pipe, stdout=pipe) as holder:
+        assert holder.stdout
+        assert holder.stdout.readline() == b"in\n"
+        with pytest.raises(OutputError) as raised, locked(tmp_path, "another test", hint):
+            pass
+        holder.communicate(b"")
+    assert raised.value.retryable
+    assert raised.value.remedy == ("nsyswrap", "batch", "wait", "a b")
+    assert not OutputError("x", "y").retryable
+
+
+@pytest.mark.parametrize("text", ["a" * 10**5, "\u0301" * 2000, "\U0001f600" * 2000])
+def test_no_text_makes_an_error_large(cli: Cli, text: str) -> None:
+    done = cli("report", str(CAPTURE), "-r", text, "--format", "json")
+    assert len(done.stdout) <= 4097
+    Draft202012Validator(ERROR).validate(json.loads(done.stdout))
 
 
 def test_credentials_of_the_command_line_are_not_passed_on(cli: Cli, tmp_path: Path) -> None:

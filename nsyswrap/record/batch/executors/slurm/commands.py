@@ -147,13 +147,14 @@ def submit(command: Sequence[str]) -> str:
         done = _run(command, _SUBMIT_TIMEOUT_S, without=_JOB_VARIABLES)
     except subprocess.TimeoutExpired as late:
         if _FULL in str(late.stderr):  # these are bytes, despite text=True
-            raise QueueFull("Slurm accepts no more jobs now") from None
-        raise Unavailable("sbatch did not answer", _SILENT) from None
+            raise QueueFull("Slurm accepts no more jobs now", retryable=True) from None
+        raise Unavailable("sbatch did not answer", _SILENT, retryable=True) from None
     if done.returncode:
         if _AT_LIMIT.search(done.stderr):
             raise TooMany(
                 "Slurm takes no more jobs of this user or account now (MaxSubmitJobs)",
                 "wait until other jobs have ended, or set account or qos in [slurm]",
+                retryable=True,
             )
         raise Unavailable(
             f"Slurm refused the jobs: {_last_line(done.stderr)}",
@@ -322,7 +323,7 @@ def _ask(*command: str) -> str:
     try:
         done = _run(command)
     except subprocess.TimeoutExpired:
-        raise Unavailable(f"{command[0]} did not answer", _SILENT) from None
+        raise Unavailable(f"{command[0]} did not answer", _SILENT, retryable=True) from None
     if done.returncode:
         raise Unavailable(f"{command[0]} failed: {_last_line(done.stderr)}", _SILENT)
     return done.stdout
