@@ -45,6 +45,7 @@ class Column:
     ``drop_order``: the column with the highest number is left out first on a narrow screen; one below 0
     never is.
     ``era``: only the tables of that era have the column. ``kernels``: some of its texts are kernel names.
+    ``is_key``: rows are told apart by it, so that other texts are shortened first.
     ``is_sentence``: its texts are sentences. Such a column comes last. ``signed``: its values are
     differences, which people read with a sign. ``bar``: they are percentages that a screen draws, too.
     """
@@ -57,6 +58,7 @@ class Column:
     era: Rounding | None = None
     kernels: bool = False
     is_sentence: bool = False
+    is_key: bool = False
     signed: bool = False
     bar: bool = False
 

@@ -456,3 +456,17 @@ def test_cells_are_guarded_when_asked(cli: Cli, tmp_path: Path) -> None:
         assert [cell for cell in cells if re.match(r"\s*([=+\-@]|::)", cell)] == []
         assert not any(line.startswith("::") for line in re.split("[\r\n]", content))
     assert "'=p" in rows_of(tmp_path / "out" / "results.csv")[0]
+
+
+def test_long_names_of_runs_stay_readable_at_80_columns(cli: Cli, tmp_path: Path) -> None:
+    names = [f"gpt2-xl_lr=0.0003_batch={batch}_h100" for batch in (8, 16, 32)]
+    for number, name in enumerate(names, 1):
+        write(tmp_path / f"{name}.sqlite", kernel("k", 0, 10 * number, 1), kernel("k", 100, 150, 2))
+    done = cli("collect", *sorted(tmp_path.glob("*.sqlite")), "-o", "table", COLUMNS="80")
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines[: len(names) + 2])) <= 80
+    runs = [line.split()[0] for line in lines if line.startswith("gpt2")]
+    assert len(set(runs)) == len(names)
+    assert min(map(len, runs)) >= 20
+    for batch in ("8", "16", "32"):
+        assert any(f"={batch}_h100" in run for run in runs)

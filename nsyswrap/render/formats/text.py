@@ -30,6 +30,7 @@ _GAP = "  "
 _NAME_WIDTH = 44  # a name column gets this much before columns of figures are left out
 _NAME_LEAST, _NAME_MORE = 8, 12  # and this much before all of them are: more on a screen of 80 columns
 _WIDE = 80
+_SENTENCE = 18  # columns of wrapped sentences beside a long key
 _BAR = 20  # columns
 _NAME_WHOLE = 16  # a column of names no wider than this is not cut if the others keep their least
 NAMING = ("name", "operation", "range")  # ends of columns with names: a missing text there is "(no name)"
@@ -319,12 +320,20 @@ def _least(columns: Sequence[Column], kept: Sequence[int]) -> int:
 def _rooms(
     columns: Sequence[Column], widths: Sequence[int], kept: Sequence[int], width: int
 ) -> dict[int, int]:
-    """Return the width of each column that is kept: the long text columns share what the others leave."""
+    """Return the width of each column that is kept: the long text columns share what the others leave.
+
+    A key has what the other texts leave at their least; sentences, which are wrapped, are narrow then.
+    """
     least = _least(columns, kept)
     enough = max(least, _name_least(width))
     texts = sorted((i for i in kept if columns[i].unit is Unit.TEXT), key=lambda i: widths[i])
     rooms = {i: widths[i] for i in kept}
     left = width - sum(widths[i] for i in kept if i not in texts) - len(_GAP) * (len(kept) - 1)
+    for i in [i for i in texts if columns[i].is_key]:
+        texts.remove(i)
+        beside = [max(enough, _SENTENCE if columns[other].is_sentence else 0) for other in texts]
+        rooms[i] = min(widths[i], max(least, left // (len(texts) + 1), left - sum(beside)))
+        left -= rooms[i]
     for number, i in enumerate(texts):
         others = len(texts) - number - 1
         whole = widths[i] <= _NAME_WHOLE and left - widths[i] >= enough * others

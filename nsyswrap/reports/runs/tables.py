@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _PREFIX = "parameter_"
 _LARGEST = 2**63
 
-RUN = Column("run", "Run", Unit.TEXT, "run folder or capture, with the shortest unique name")
+RUN = Column("run", "Run", Unit.TEXT, "run folder or capture, with the shortest unique name", is_key=True)
 LABEL = Column("label", "Label", Unit.TEXT, "name of the configuration in the plan, or of the run")
 BATCH = Column("batch", "Batch", Unit.TEXT, "folder of the batch, if there are several")
 REPEAT = Column("repeat", "Repeat", Unit.NUMBER, "number of the repeat of the configuration")
@@ -103,6 +103,7 @@ _ON_SCREEN = (
     (Column("idle_cause", "Idle For", Unit.TEXT, "largest cause of idle time, and its share"), 0),
     (_FIRST_FINDING, 0),
 )
+_SHORT, _READABLE = 16, 24  # of the name of a run, in columns: other columns make room for a longer one
 _DAY, _LOW_PERCENT = len("2026-11-28"), 50
 FIGURES = (*TOTALS, _WALL)
 REPORT = Column("report", "Report", Unit.TEXT, "report with the row")
@@ -221,6 +222,7 @@ def answers_table(results: Sequence[RunResult], width: int) -> Table:
     """
     rows = sorted((one for one in results if one.totals), key=lambda one: _busy_or(one, most=float("inf")))
     cells = list(map(_screen_row, rows))
+    width -= max(0, min(max((len(str(row[0])) for row in cells), default=0), _READABLE) - _SHORT)
     kept = [
         i
         for i, ((column, least), values) in enumerate(zip(_ON_SCREEN, zip(*cells, strict=True), strict=True))
