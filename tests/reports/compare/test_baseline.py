@@ -8,7 +8,7 @@ import pytest
 from made_runs import SETUP, MadeKernel, made_side
 
 from nsyswrap.analysis.compare.compare import compare
-from nsyswrap.analysis.compare.model import Key, RowFigures, RunFigures, Setup, Side
+from nsyswrap.analysis.compare.model import ExcludedSteps, Key, RowFigures, RunFigures, Setup, Side
 from nsyswrap.analysis.compare.stored_names import (
     LONGEST,
     stored_command,
@@ -43,9 +43,14 @@ def reread(side: Side, folder: Path) -> Side:
 
 
 def test_figures_are_read_as_they_were_saved(tmp_path: Path) -> None:
-    other = Key("copy", "H2D pinned")
+    other, span = Key("copy", "H2D pinned"), Key("step", "step")
+    without = replace(ROW, aside=ExcludedSteps(1, 50.0, 2, 70.0))
     side = side_with(
-        {ADD: replace(ROW, error=0.01, per_step_ns=5.5, clock_mhz=1980.0, clock_samples=7), other: ROW},
+        {
+            ADD: replace(ROW, error=0.01, per_step_ns=5.5, clock_mhz=1980.0, clock_samples=7),
+            other: ROW,
+            span: without,
+        },
         {ADD: ROW, Key("copy", "D2H", mode=1): replace(ROW, size_bytes=4096, typical_ns=None)},
     )
     side = replace(side, runs=(replace(side.runs[0], left_out={"range": 5}), side.runs[1]))

@@ -169,6 +169,7 @@ def test_a_device_of_two_processes_is_busy_once(tmp_path: Path) -> None:
 def test_without_gpu_work_busy_is_missing_and_kernels_are_none(tmp_path: Path) -> None:
     found = digest(write(tmp_path / "a.sqlite", call("cudaFree", 0, 10)))
     assert (found.totals["kernels"], found.totals["busy_ns"], found.totals["recorded_ns"]) == (0, None, None)
+    assert {found.totals[name] for name in ("judged_busy_percent", "idle_cause_percent")} == {None}
     assert found.kernels == []
     assert "cuda_gpu_kern_sum" not in found.summaries
 
