@@ -17,7 +17,7 @@ from nsyswrap.reports.table import Column, Table
 ROWS = 400  # the most rows of a table, unless a section asks for others
 _ON_PAPER = 15  # rows, as in page.css
 _FILTERED = 9  # the fewest rows that get a filter
-_NAME_WIDTH = 70  # characters of a kernel's short name
+NAME_WIDTH = 70  # characters of a kernel's short name
 _LONGEST_TEXT = 4_000  # characters of a cell
 _DETAIL = 4  # columns of a higher drop order are hidden first
 
@@ -98,15 +98,15 @@ def _tools(table: Table, name: str, rows: int) -> Markup:
 
 def _body(columns: Sequence[Column], rows: Sequence[tuple[object, ...]]) -> Markup:
     names = [i for i, column in enumerate(columns) if column.kernels]
-    shortened = short_names({str(row[i]) for row in rows for i in names if row[i] is not None})
+    shortened = _short_names({str(row[i]) for row in rows for i in names if row[i] is not None})
     cells = ([_cell(*pair, shortened) for pair in zip(columns, row, strict=True)] for row in rows)
     return element("tbody", *(element("tr", *row) for row in cells))
 
 
-def short_names(names: Iterable[str]) -> dict[str, str]:
+def _short_names(names: Iterable[str]) -> dict[str, str]:
     """Return a short name for each kernel name. Different kernels get different short names."""
     readable = distinct_names(names)
-    return dict(zip(readable, shorten_all(list(readable.values()), _NAME_WIDTH), strict=True))
+    return dict(zip(readable, shorten_all(list(readable.values()), NAME_WIDTH), strict=True))
 
 
 def _cell(column: Column, value: object, shortened: Mapping[str, str]) -> Markup:

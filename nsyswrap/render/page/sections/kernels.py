@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from nsyswrap.analysis.kernel_names import classify
+from nsyswrap.analysis.kernel_names import classify, distinct_names
 from nsyswrap.analysis.kernel_names.arithmetic import PRODUCTS, arithmetic
-from nsyswrap.base.text import shorten
+from nsyswrap.base.text import shorten, shorten_all
 from nsyswrap.base.units import duration, percent
 from nsyswrap.render.colors import kernel_color
 from nsyswrap.render.page.charts import single_bar, swatch
 from nsyswrap.render.page.html import Markup, Section, both_parts, element, empty, joined, missing, section
 from nsyswrap.render.page.subject import Subject
-from nsyswrap.render.page.tables import folded_table, kernel_name, short_names
+from nsyswrap.render.page.tables import NAME_WIDTH, folded_table, kernel_name
 from nsyswrap.reports.table import Table
 
 _MOST = 5
+_MOST_KERNELS = 300_000  # for a table of their efficiency, which takes 100 bytes a kernel
 _MANY = 100  # executions that are given without decimals
 _TABLES = ("kernel_class_sum", "kernel_efficiency")
 _UNITS = {True: "tensor cores", False: "CUDA cores", None: ""}
@@ -40,7 +41,8 @@ def _parts(subject: Subject) -> Iterator[Markup | None]:
         yield folded_table(every, f"all {len(every) + every.left_out:,} kernels")
     yield missing(subject.missing("cuda_gpu_kern_sum"))
     yield empty(subject, "cuda_gpu_kern_sum")
-    for name in _TABLES:
+    many = max((capture.count("kernel") for capture in subject.captures.values()), default=0) > _MOST_KERNELS
+    for name in _TABLES[:1] if many else _TABLES:
         more = subject.table(name)
         yield folded_table(more) if more is not None and len(more) else None
 
@@ -48,7 +50,9 @@ def _parts(subject: Subject) -> Iterator[Markup | None]:
 def _first(subject: Subject, label: str, table: Table) -> Markup:
     """Return the kernels with most time. A bar as wide as its cell is all of the time."""
     rows = table.records(_MOST)
-    names = short_names(subject.kernel_names(label))
+    readable = distinct_names(subject.kernel_names(label))  # of all, as equal forms are numbered
+    first = [str(row["name"]) for row in rows]
+    names = dict(zip(first, shorten_all([readable[name] for name in first], NAME_WIDTH), strict=True))
     modules, window_ns = _modules(subject, label), max(subject.time_ns(label), 1)
     steps = subject.steps_shown(label)
     of = "a step" if steps else "the time"

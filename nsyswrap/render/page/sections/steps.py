@@ -98,6 +98,8 @@ def _time_parts(capture: Capture) -> dict[Owner, list[_Stretch]]:
         for budget in budgets_of(part.view, (edges[:-1], edges[1:])):
             process = int(process_ids(np.array([budget.global_pid]))[0])
             found[process, budget.device_id] = list(_of_budget(budget))
+        if part.view is not capture:
+            part.view.release()  # what was computed of one process alone takes much memory
     return found
 
 
