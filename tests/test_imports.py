@@ -39,14 +39,14 @@ STREAM_PRINTS = {"write", "writelines", "buffer"}
 STREAMS = {f"sys.{name}" for name in ("stdout", "stderr", "__stdout__", "__stderr__")}
 PRINTS = re.compile(r"\b(print|click|Console|sys\s*\.\s*_*std)")
 SENTENCE = 4  # words
+# Not worded in reports yet: labels of steps, which rows and baselines store, and the remarks of comparisons.
+# `kernel_names.classes` only builds the message of an error.
 SPEAKING = {
     "compare.comparability",
     "compare.compare",
     "compare.history",
     "compare.judgement",
     "compare.module_rows",
-    "compare.step_rows",
-    "conditions",
     "judged_process",
     "kernel_names.classes",
     "steps",

@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.gpu_operations import GpuOperations, gpu_operations_of
-from nsyswrap.base.constants import MISSING
+from nsyswrap.base.constants import MISSING, NS_PER_S
 from nsyswrap.base.errors import CaptureError
 from nsyswrap.base.run_facts import INTERVAL_S, THROTTLE_REASONS, Conditions, Gpu, conditions_of
 from nsyswrap.base.run_folder import RunFolder, run_of
-from nsyswrap.base.units import NS_PER_S
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.info import Samples, read_samples
 from nsyswrap.capture.intervals import IntervalSet

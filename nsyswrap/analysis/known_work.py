@@ -41,6 +41,7 @@ from nsyswrap.analysis.range_texts import MODULE, SIZES
 from nsyswrap.analysis.range_tree.nested import NestedRanges
 from nsyswrap.analysis.range_tree.shape_sources import shape_sources
 from nsyswrap.analysis.range_tree.tree import range_tree_of
+from nsyswrap.base.constants import NS_PER_S
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import SPANS
@@ -55,7 +56,6 @@ _OTHER, _MOVES, _PRODUCT, _MULTIPLIES = range(4)  # what a kernel of an operatio
 _WEIGHT = 1  # the input of a convolution after the first
 # Times the peak at most: masks of attention and Winograd's convolution save work that counts; caches help.
 _ABOVE_PEAK, _ABOVE_BANDWIDTH = 4, 16
-_NS_PER_S = 1e9
 _NEAR = 12  # ranges after a convolution, one of which has its output
 
 
@@ -100,7 +100,7 @@ def _of_whole(whole: Capture) -> KnownWork:
 def _other_work(whole: Capture, flops: Floats, moved: Floats) -> NDArray[np.bool_]:
     """Mark the kernels that cannot have done this work in their time: they did something else, or less."""
     start, end = whole.columns(KERNEL, *SPANS).values()
-    seconds = np.maximum(end - start, 1) / _NS_PER_S
+    seconds = np.maximum(end - start, 1) / NS_PER_S
     most = _ABOVE_PEAK * kernel_peaks(whole) * seconds
     most_moved = _ABOVE_BANDWIDTH * (peak_bandwidth(whole) or np.nan) * seconds
     return (flops > most) | (moved > most_moved)  # type: ignore[no-any-return]

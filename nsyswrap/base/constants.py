@@ -7,3 +7,4 @@ MISSING = -(2**63)
 MEASURE_MARK = "nsyswrap.measure "
 # Major version of CUDA -> the nsys release that came with its first release.
 FIRST_NSYS = {12: (2022, 4), 13: (2025, 3)}
+NS_PER_S = 10**9

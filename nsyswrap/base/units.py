@@ -9,7 +9,6 @@ from enum import Enum
 from typing import Literal
 
 Number = int | float
-NS_PER_S = 10**9
 Rounding = Literal["2025", "legacy"]
 TimeUnit = Literal["auto", "ns", "us", "ms", "s"]
 

@@ -9,7 +9,8 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from nsyswrap.base.units import NS_PER_S, Unit
+from nsyswrap.base.constants import NS_PER_S
+from nsyswrap.base.units import Unit
 from nsyswrap.base.version import version
 
 if TYPE_CHECKING:

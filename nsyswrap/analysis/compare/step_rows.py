@@ -17,7 +17,7 @@ from nsyswrap.analysis.judged_process import JudgedProcess
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.step_budget import STATES, budgets_of
 from nsyswrap.analysis.steps import parse_choice
-from nsyswrap.base.units import NS_PER_S
+from nsyswrap.base.constants import NS_PER_S
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.selection import machine_ids
 

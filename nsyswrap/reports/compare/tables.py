@@ -17,8 +17,9 @@ from nsyswrap.analysis.compare.model import (
     RowFigures,
     aside_of,
 )
+from nsyswrap.base.constants import NS_PER_S
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.units import NS_PER_S, Unit, duration, human
+from nsyswrap.base.units import Unit, duration, human
 from nsyswrap.reports.table import Column, Schema, Table, table_of
 
 with lazy_imports():

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.arrays.codes import TextColumn
 from nsyswrap.analysis.arrays.groups import MOST
 from nsyswrap.analysis.names import MEMSET_NAME, copy_name, event_names, look_up
-from nsyswrap.base.constants import MISSING
-from nsyswrap.base.units import NS_PER_S, Unit
+from nsyswrap.base.constants import MISSING, NS_PER_S
+from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED, SPANS
 from nsyswrap.reports.columns import KERNEL_NAMES

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import grouped
-from nsyswrap.base.constants import MISSING
-from nsyswrap.base.units import NS_PER_S, Unit
+from nsyswrap.base.constants import MISSING, NS_PER_S
+from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import UM_TO_DEVICE, UM_TO_HOST
 from nsyswrap.reports.table import Column, Order, Report, ReportOption, Result, Schema

@@ -14,9 +14,10 @@ from datetime import datetime, timezone
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from nsyswrap.base.constants import NS_PER_S
 from nsyswrap.base.run_facts import bare_run_of
 from nsyswrap.base.text import counted
-from nsyswrap.base.units import NS_PER_S, Unit
+from nsyswrap.base.units import Unit
 from nsyswrap.reports import SUMMARIES, find_report
 from nsyswrap.reports.answer.line import whole_percent
 from nsyswrap.reports.runs.digest import (
