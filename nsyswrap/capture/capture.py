@@ -1,4 +1,18 @@
-"""Open an nsys export, and read its events as columns in one view of it."""
+"""Open an nsys export, and read its events as columns in one view of it.
+
+Views of a file share its ``Export``, which reads each column once. ``viewed`` and ``select`` make one view
+of another. All columns of a kind in a view have one entry per event, in the order of rows. A view that leaves
+something out keeps, each made on first use from the one before:
+
+1. ``_rows``: which rows of a kind are selected
+2. ``_clipped``: their start and end, cut at the window, where the view clips
+3. ``_selected``: the columns of these rows, by kind and field
+4. ``results``: what functions with ``@per_capture`` computed; every view has these
+
+``release`` frees these, and ``release_columns`` what the export read, for all views. Both can be called at
+any time: what is asked for again is made again. A view holds the views that were made of it, and refers to
+its ``whole`` weakly, so that all are freed together.
+"""
 
 from __future__ import annotations
 

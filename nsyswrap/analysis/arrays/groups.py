@@ -1,4 +1,16 @@
-"""Number the distinct values of columns, and compute statistics per group as nsys defines them."""
+"""Number the distinct values of columns, and compute statistics per group as nsys defines them.
+
+``GroupBy`` sorts the rows of a column in two stages. First by group, in steps of ``PART`` rows and with
+threads: of each step a radix sort of the codes gives the order, and the next free place of each group tells
+where its values belong. Then within the groups, several of them at a time:
+
+- one group: ``np.sort``, without the first stage
+- groups of ``_LOOP_ROWS`` rows or more on average: one sort for each
+- smaller groups: one sort of ``group * width + value`` for all, where ``width`` is the range of the values
+- smaller groups whose numbers would exceed ``MOST``, or of floats: ``np.lexsort``, in three times the time
+
+``distinct`` sorts only what is neither dense (a lookup table) nor a handful of values (compared with each).
+"""
 
 from __future__ import annotations
 

@@ -3,10 +3,10 @@
 The run is the unit. A row has one value a run: the mean time of one launch, copy or step, so another number
 of launches is no slower kernel; of a call or range the typical time. The difference of the sides' mean logs
 has a Welch interval with the noise of ``noise``. A row is slower if its interval lies wholly above
-``Limits.max_slower``, faster if wholly below its negative, the same if wholly between. A row with a mean is
-the same only if its typical time is, too: a mean hides what few long steps of the base cost.
+``max_slower`` of ``SlowdownLimits``, faster if wholly below its negative, the same if wholly between. A row
+with a mean is the same only if its typical time is, too: a mean hides what few long steps of the base cost.
 
-``Limits.error_rate`` is that of all intervals together. Totals, steps and launch overhead have one half of
+``error_rate`` there is that of all intervals together. Totals, steps and launch overhead have one half of
 it, the other rows the other half, and the rows of a half share it equally (Bonferroni). Only rows that are
 judged count; which are is decided without looking at the differences. ``bounds`` has one-sided intervals of
 some rows, for a gate.

@@ -1,7 +1,7 @@
 """Take the figures of one run from its capture: all that a comparison, a baseline or a table of runs needs.
 
 Counts and totals are those of nsys' own tables. A typical time is a trimmed mean, and its error comes from
-blocks of consecutive values: see ``Groups.trimmed``. The figures hold no column of the capture, so that the
+blocks of consecutive values: see ``GroupBy.trimmed``. The figures hold no column of the capture, so that the
 next capture can be read after this one is closed.
 """
 
