@@ -75,7 +75,7 @@ def test_python_users_choose_steps_too(export: Path) -> None:
 def test_the_page_judges_the_steps(cli: Cli, export: Path) -> None:
     done = cli("view", export, "--steps", "2-3", "-o", "-")
     assert re.search(
-        r'GPU busy <data [^>]*data-figure="busy_percent">60 %</data> of steps 2 to 3', done.stdout
+        r'<data [^>]*data-figure="busy_percent">60 %</data><span> busy in steps 2 to 3<', done.stdout
     )
 
 

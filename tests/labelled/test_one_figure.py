@@ -130,10 +130,13 @@ def test_a_key_has_one_value_wherever_it_is(cli: Cli, recording: Path, tmp_path:
     steady = [lasting[f"step {i}"] for i in range(answer["steps"]["first"], answer["steps"]["last"] + 1)]
     assert len(steady) == known["steps.count"]
     assert float(np.mean(steady)) == pytest.approx(known["steps.mean_ns"])
+    whole = json.loads(cli("report", recording, "-r", "gpu_time", "--format", "json").stdout)
+    busy = [row["utilisation_percent"] for row in whole["reports"][0]["rows"]]
+    assert on_page.get("whole.busy_percent", busy[0]) == pytest.approx(busy[0])
     # A tile has a figure of the first row of a report.
     for key, value in on_page.items():
         report, _, column = key.partition(".")
-        if key not in known and key.count(".") == 1 and report != "timing_audit":
+        if key not in known and key.count(".") == 1 and report not in ("timing_audit", "whole"):
             rows = json.loads(cli("report", recording, "-r", report, "--format", "json").stdout)
             assert rows["reports"][0]["rows"][0][column] == value, key
 

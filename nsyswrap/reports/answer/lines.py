@@ -89,7 +89,7 @@ def _busy_lines(answer: Answer) -> Iterator[AnswerLine]:
     percent = 100 * shares.part(shares.busy)
     several = len({device.device_id for device in answer.devices}) > 1
     level: Level = "bad" if percent < _MOSTLY_PERCENT else "warning" if percent < _WELL_PERCENT else "good"
-    head = f"{'GPUs' if several else 'GPU'} busy {shares.text(shares.busy)} % of {_part(answer)}"
+    head = f"{'GPUs' if several else 'GPU'} busy {shares.text(shares.busy)} % of {part_name(answer)}"
     busy_text, idle_text = (f"{shares.text(units)} %" for units in (shares.busy, shares.idle))
     steps = answer.steps
     each = {"steps.mean_ns": duration(steps.mean_ns)} if steps and not _skewed(steps) else {}
@@ -158,7 +158,7 @@ def _verdict(head: str, answer: Answer) -> str:
     return first_fitting([*texts, short], columns)
 
 
-def _part(answer: Answer) -> str:
+def part_name(answer: Answer) -> str:
     """Return the name of what is judged."""
     steps = answer.steps
     if steps is None or not steps.chosen:

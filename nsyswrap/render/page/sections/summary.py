@@ -27,6 +27,7 @@ from nsyswrap.render.page.subject import Subject, part_shown
 from nsyswrap.render.page.tables import folded_table
 from nsyswrap.reports.answer import AnswerLine, answer_lines, with_command
 from nsyswrap.reports.answer.line import shares_of, whole_percent
+from nsyswrap.reports.answer.lines import part_name
 from nsyswrap.reports.summary import SummaryScreen
 from nsyswrap.reports.wording.advice import SAVINGS, Wording, words
 from nsyswrap.reports.wording.states import OTHER_NAME, state_name
@@ -82,6 +83,8 @@ def _judged(answer: Answer | None, lines: Sequence[AnswerLine], before: str = ""
     ]
     (share, *others), verdict = keyed[0].figures, keyed[0]
     of = {"steady part": "in a step", "selected part": "of the selection"}.get(answer.part)
+    if answer.steps is not None and answer.steps.chosen:
+        of = f"in {part_name(answer)}"
     number = element("data", share.text, value=repr(share.value), data_figure=share.key)
     name = element("span", f" busy {of or 'of the whole capture'}")
     return joined(
