@@ -22,9 +22,11 @@ with lazy_imports():
     from nsyswrap.api import probe as trial
     from nsyswrap.record import doctor
     from nsyswrap.record import peaks as measured
+    from nsyswrap.reports import brief
     from nsyswrap.reports.wording import checks
 
 FORMAT, VERSION = "nsyswrap-doctor", 1
+_FORMATS = ("text", "json", "brief")
 _LEVELS = {"ok": "ok", "note": "note", "problem": "problem", "unknown": "not checked"}
 _LEVEL_WIDTH = max(map(len, _LEVELS.values()))
 
@@ -34,8 +36,18 @@ _LEVEL_WIDTH = max(map(len, _LEVELS.values()))
 @option("Checks", "--probe", is_flag=True, help="Also record two seconds of GPU work and read it back.")
 @option("Checks", "--peaks", is_flag=True, help="With --probe, also measure and keep the GPU's peaks.")
 @option("Output", "--json", "as_json", is_flag=True, help="Print JSON: docs/doctor.schema.json.")
+@option(
+    "Output",
+    "--format",
+    "form",
+    type=click.Choice(_FORMATS),
+    metavar="FORMAT",
+    help="Print text, json, or brief: what is not ok, in 4 kB.",
+)
 @option("Output", "--skill", is_flag=True, help="Print the skill file for coding agents, and check nothing.")
-def command(capture: Path | None, *, probe: bool, peaks: bool, as_json: bool, skill: bool) -> None:
+def command(
+    capture: Path | None, *, probe: bool, peaks: bool, as_json: bool, form: str | None, skill: bool
+) -> None:
     """Check that this machine can record, or that a CAPTURE can be analyzed.
 
     Each line is a check: ok, a note, a problem, or not checked. A note is good to know. Below a
@@ -49,9 +61,13 @@ def command(capture: Path | None, *, probe: bool, peaks: bool, as_json: bool, sk
         raise UsageError("--probe cannot be used with a capture", "omit one of them")
     if peaks and not probe:
         raise UsageError("--peaks needs --probe", "nsyswrap doctor --probe --peaks")
+    if as_json and form not in (None, "json"):
+        raise UsageError(f"--json cannot be used with --format {form}", "omit one of them")
     groups = _of_capture(capture) if capture else _of_machine(probe=probe, peaks=peaks)
     problems = [check for checks in groups.values() for check in checks if check.level == "problem"]
-    if as_json:
+    if form == "brief":
+        print_data(f"{brief.as_text(brief.brief_of_checks(as_dict(groups)))}\n")
+    elif as_json or form == "json":
         print_data(f"{json.dumps(as_dict(groups), indent=1)}\n")
     else:
         say("\n".join(screen(groups)))

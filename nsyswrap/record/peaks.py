@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from nsyswrap.base.check import Check
+from nsyswrap.base.command_hint import CommandHint
 from nsyswrap.base.errors import NsyswrapError
 from nsyswrap.base.files import json_of, read_json, typed, user_folder, write
 from nsyswrap.base.lazy import lazy_imports
@@ -57,7 +58,8 @@ def measure() -> Iterator[Check]:
     python = pythons.choose([str(PROGRAM)])
     if python.lacks:
         text = f"not measured: {python.path} has no PyTorch, which multiplies the matrices"
-        cure = "nsyswrap doctor --probe --peaks  # in the environment that has PyTorch"
+        command = ["nsyswrap", "doctor", "--probe", "--peaks"]
+        cure = CommandHint.of(command, "{}  # in the environment that has PyTorch")
         yield Check("unknown", SUBJECT, text, cure)
         return
     try:

@@ -8,7 +8,9 @@ ms, of one step where there are steps, summed over devices.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import shlex
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nsyswrap.analysis.answer import Answer, answer_of
@@ -17,6 +19,7 @@ from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.frameworks import PYTORCH, framework_of
 from nsyswrap.analysis.no_gpu_work import has_gpu_work
 from nsyswrap.analysis.range_tree import range_tree_of
+from nsyswrap.base.command_hint import CommandHint
 from nsyswrap.base.text import shorten
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.shown import shown_command
@@ -25,14 +28,20 @@ from nsyswrap.reports.figures import figures_of
 from nsyswrap.reports.wording.advice import words
 
 FORMAT, COMPARISON_FORMAT = "nsyswrap-brief", "nsyswrap-comparison-brief"
+CHECKS_FORMAT = "nsyswrap-doctor-brief"
 VERSION = 1  # raised with every key that is removed or changes its meaning
 MOST_BYTES = 4096
 # Findings, and characters of a text: the first of these that fits.
 _SIZES = ((6, 400), (5, 240), (4, 180), (3, 140), (3, 100), (2, 70), (1, 50), (0, 30), (0, 10))
+_ROW_SIZES = ((24, 400), (18, 240), (14, 180), (10, 140), (7, 100), (4, 70), (2, 40), (0, 10))  # of a table
 _NS_PER_MS = 1e6
 _DIGITS = 6  # significant ones of a figure
 _MOST_GPUS, _MOST_LOOPS, _MOST_OUTLIERS, _MOST_STATES, _MOST_WORDS = 4, 3, 5, 8, 12
 _PROGRAM = ("PROGRAM",)
+_STATES = ("problem", "note", "unknown", "ok")  # of checks, in their order in a packet
+# What the command of a cure begins with. Other cures are sentences, or change the user's own shell.
+_PROGRAMS = {"apptainer", "apt-cache", "cp", "docker", "ln", "ls", "podman", "sudo", "wsl.exe"}
+_SHELL = frozenset("$`*?~|&;<>()")
 
 
 def brief_of(capture: Capture) -> dict[str, Any]:
@@ -69,9 +78,11 @@ def refusal(path: str, error: str) -> dict[str, Any]:
     )
 
 
-def _fitting(make: Callable[[int, int], dict[str, Any]]) -> dict[str, Any]:
+def _fitting(
+    make: Callable[[int, int], dict[str, Any]], sizes: Sequence[tuple[int, int]] = _SIZES
+) -> dict[str, Any]:
     """Return the first packet that fits, or else the smallest. ``make`` takes findings and characters."""
-    for findings, characters in _SIZES:
+    for findings, characters in sizes:
         packet = make(findings, characters)
         if _fits(packet):
             break
@@ -290,3 +301,48 @@ def _change(row: Mapping[str, Any], characters: int) -> dict[str, Any]:
         "more_runs": row["more_runs_count"],
     }
     return {name: _figure(value) if isinstance(value, float) else value for name, value in change.items()}
+
+
+def brief_of_checks(whole: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the checks that are not ok, problems first, of at most MOST_BYTES.
+
+    ``whole`` is what ``doctor --json`` prints.
+    """
+    counts = Counter(check["level"] for check in whole["checks"])
+    checks = [check for check in whole["checks"] if check["level"] != "ok"]
+    checks.sort(key=lambda check: _STATES.index(check["level"]))
+
+    def packet(most: int, characters: int) -> dict[str, Any]:
+        return {
+            "format": CHECKS_FORMAT,
+            "version": VERSION,
+            "counts": {state: counts[state] for state in _STATES},
+            "checks": [_check(check, characters) for check in checks[:most]],
+            "checks_left_out": max(0, len(checks) - most),
+        }
+
+    return _fitting(packet, _ROW_SIZES)
+
+
+def _check(check: Mapping[str, Any], characters: int) -> dict[str, Any]:
+    remedy = _argv(check["cure"])
+    return {
+        "name": _cut(check["subject"], characters),
+        "state": check["level"],
+        "what": _cut(check["text"], characters),
+        "do": _cut(check["cure"], characters) or None,
+        "remedy": remedy if len(shlex.join(remedy)) <= characters else [],
+    }
+
+
+def _argv(cure: str) -> list[str]:
+    """Return the words of a cure that is one command and needs no shell; else none."""
+    if isinstance(cure, CommandHint):
+        return list(cure.argv)
+    try:
+        words, plain = shlex.split(cure, comments=True), shlex.split(cure, comments=True, posix=False)
+    except ValueError:  # an open quote: a sentence
+        return []
+    needs_shell = any(_SHELL.intersection(word) for word in plain if word[:1] not in ("'", '"'))
+    is_command = bool(words) and (words[0] in _PROGRAMS or words[0].startswith("/"))
+    return words if is_command and not needs_shell else []

@@ -27,6 +27,7 @@ from nsyswrap.cli import cli as nsyswrap
 from nsyswrap.cli.doctor import as_dict, screen
 from nsyswrap.record.doctor.programs import probe
 
+BRIEF = json.loads((ROOT / "docs" / "brief.schema.json").read_text(encoding="utf-8"))
 SCHEMA = json.loads((ROOT / "docs" / "doctor.schema.json").read_text(encoding="utf-8"))
 BARE = {"PATH": "/no/such/folder", "NSYSWRAP_NSYS": ""}
 GROUPS = {
@@ -250,3 +251,19 @@ def test_a_probe_without_any_gpu_work_names_the_cause(tmp_path: Path) -> None:
 def test_the_probe_on_a_real_gpu(cli: Cli) -> None:
     made = levels(cli("doctor", "--probe", "--json").stdout, "probe")
     assert made == {"recording": "ok", "GPU work": "ok"}
+
+
+def test_the_packet_has_what_is_not_ok(cli: Cli) -> None:
+    done, whole = cli("doctor", "--format", "brief", **BARE), cli("doctor", "--format", "json", **BARE)
+    assert (done.returncode, whole.returncode) == (1, 1)
+    assert len(done.stdout) <= 4097
+    packet, checks = json.loads(done.stdout), data(whole.stdout)["checks"]
+    Draft202012Validator(BRIEF).validate(packet)
+    assert packet["counts"]["ok"] == sum(check["level"] == "ok" for check in checks)
+    names = {check["subject"] for check in checks if check["level"] == "problem"}
+    assert names == {check["name"] for check in packet["checks"] if check["state"] == "problem"}
+
+
+def test_one_form_of_the_checks(cli: Cli) -> None:
+    done = cli("doctor", "--json", "--format", "brief")
+    assert (done.returncode, json.loads(done.stdout)["kind"]) == (2, "UsageError")

@@ -1,13 +1,22 @@
-"""What a packet for agents says that its capture cannot tell."""
+"""Packets for agents: what a capture cannot tell, and the size of the packet of checks."""
 
+import json
 from pathlib import Path
 
 import pytest
 from advised import STEP_NS, launched, looped
+from checkouts import ROOT
+from jsonschema import Draft202012Validator
 from tiny_export import Row, call, kernel, opened
 
+from nsyswrap.base.check import Check, Level
+from nsyswrap.base.command_hint import CommandHint
 from nsyswrap.capture.selection import Selection
+from nsyswrap.cli.doctor import as_dict
+from nsyswrap.reports.brief import as_text, brief_of_checks
 
+SCHEMA = Draft202012Validator(json.loads((ROOT / "docs/brief.schema.json").read_text(encoding="utf-8")))
+HOSTILE = ["a" * 10**4, "\u0301" * 10**4, "\U0001f600" * 10**4, "\x1b[31m<b>\\\"'" * 10**3]
 CLOCKS = "clocks, throttling, other processes"
 LOOP = looped(*launched(300, host=290), steps=5)
 
@@ -31,3 +40,48 @@ def test_what_a_capture_cannot_tell(
 ) -> None:
     capture = opened(tmp_path, *rows).viewed(selection=selection)
     assert [one["what"] for one in capture.brief()["unknown"]] == unknown
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("count", [1, 7, 500])
+def test_no_check_makes_a_packet_large(text: str, count: int) -> None:
+    cures = (text, CommandHint.of(["nsyswrap", text]), f"sudo {text}", "sudo reboot")
+    checks = [Check("problem", text, text, cures[i % 4]) for i in range(count)]
+    packet = brief_of_checks(as_dict({"capture": [*checks, Check("ok", text, text)]}))
+    assert len(as_text(packet)) <= 4096
+    SCHEMA.validate(packet)
+    assert packet["counts"] == {"problem": count, "note": 0, "unknown": 0, "ok": 1}
+    assert len(packet["checks"]) + packet["checks_left_out"] == count
+    assert all("…" not in word for check in packet["checks"] for word in check["remedy"])
+
+
+def test_problems_are_first_and_what_is_ok_is_a_number() -> None:
+    levels: tuple[Level, ...] = ("ok", "unknown", "note", "problem", "note")
+    packet = brief_of_checks(as_dict({"nsys": [Check(one, f"{i}", "why") for i, one in enumerate(levels)]}))
+    assert [(check["name"], check["state"]) for check in packet["checks"]] == [
+        ("3", "problem"),
+        ("2", "note"),
+        ("4", "note"),
+        ("1", "unknown"),
+    ]
+    assert packet["counts"]["ok"] == 1
+
+
+@pytest.mark.parametrize(
+    ("cure", "remedy"),
+    [
+        ("docker run --gpus all IMAGE", ["docker", "run", "--gpus", "all", "IMAGE"]),
+        ("sudo apt-get install libdw1  # Debian", ["sudo", "apt-get", "install", "libdw1"]),
+        ("/bin/pip install 'nvtx<0.2.12'", ["/bin/pip", "install", "nvtx<0.2.12"]),
+        (CommandHint.of(["nsyswrap", "doctor", "a b"], "{} finds out"), ["nsyswrap", "doctor", "a b"]),
+        ("nsyswrap report --list lists them", []),
+        ("sudo mkdir /x && sudo reboot", []),
+        ("sudo cp $HOME/a ~/b", []),
+        ("export TMPDIR=/x", []),
+        ("don't fork", []),
+        ("", []),
+    ],
+)
+def test_a_remedy_is_one_command_without_a_shell(cure: str, remedy: list[str]) -> None:
+    [check] = brief_of_checks(as_dict({"nsys": [Check("problem", "x", "y", cure)]}))["checks"]
+    assert (check["remedy"], check["do"]) == (remedy, cure or None)

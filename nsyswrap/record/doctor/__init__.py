@@ -25,6 +25,7 @@ from pathlib import Path
 
 from nsyswrap.base import paths
 from nsyswrap.base.check import Check
+from nsyswrap.base.command_hint import CommandHint
 from nsyswrap.base.errors import NsyswrapError, Unavailable
 from nsyswrap.base.nsys import find
 from nsyswrap.base.nsys.find import Nsys
@@ -200,7 +201,7 @@ def python() -> Check:
     other = shutil.which("python") or shutil.which("python3")
     if other is None or Path(other).parent == Path(sys.executable).parent:
         return Check("ok", "Python", text)
-    cure = f"nsyswrap profile {shlex.quote(other)} SCRIPT"
+    cure = CommandHint.of(["nsyswrap", "profile", other, "SCRIPT"])
     return Check("note", "Python", f"{text}; {other} is first on PATH", cure)
 
 
