@@ -199,7 +199,7 @@ def _options(report: Report | RankReport) -> Iterator[str]:
 
 def _column_row(column: Column, *, parity: bool) -> tuple[str, ...]:
     header = column.header.strip() + csv_label(column.unit, "ns") if parity else heading(column)
-    era = f" Only with `--rounding {column.era}`." if column.era else ""
+    era = f"; only with `--rounding {column.era}`" if column.era else ""
     unit = "" if column.unit in (Unit.TEXT, Unit.NUMBER) else column.unit.value.replace("_per_", "/")
     return _escaped(header), f"`{column.name}`", unit, _escaped(column.help) + era
 
