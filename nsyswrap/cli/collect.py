@@ -25,7 +25,7 @@ from nsyswrap.base.version import pip_install
 from nsyswrap.cli.folders import expanded
 from nsyswrap.cli.help import HelpCommand, completes, option
 from nsyswrap.cli.options import OUTPUT, SHOW, check_ending, csv_safe_option, output_option, with_options
-from nsyswrap.cli.output import note, progress_line, say, step, terminal_layout
+from nsyswrap.cli.output import note, print_data, progress_line, say, step, terminal_layout
 from nsyswrap.record.batch import executors
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ with lazy_imports():
     from nsyswrap.record.batch import plan as plans
     from nsyswrap.render import result_files
     from nsyswrap.render.formats import text
+    from nsyswrap.reports import brief as briefs
     from nsyswrap.reports.runs import combinations, find, gather, tables
 
 _TO_COME = ("planned", "running")
@@ -44,6 +45,7 @@ _LISTED = 10  # runs that went wrong, by name
 
 _DEFAULT_OUTPUT = Path("nsyswrap-collected")
 _TOP = 20
+_FORMATS = ("text", "brief")
 
 
 def progress(runs: int) -> Callable[[RunResult], None]:
@@ -120,6 +122,15 @@ def show_rank_verdicts(results: Sequence[RunResult]) -> None:
     metavar="N",
     help="Show at most N combinations.",
 )
+@option(
+    SHOW,
+    "--format",
+    "form",
+    type=click.Choice(_FORMATS),
+    default=_FORMATS[0],
+    metavar="FORMAT",
+    help="Print text, or brief: one JSON packet of 4 kB.",
+)
 @output_option("Write the tables into this folder.")
 @option(
     OUTPUT,
@@ -170,6 +181,7 @@ def command(
     reports: Sequence[str],
     by: str,
     top: int,
+    form: str,
     csv_safe: bool,
     executor: str,
     block: Path | None,
@@ -194,6 +206,9 @@ def command(
         named = quoted(str(output.parent / output.stem))
         table = f"{named}/{result_files.RESULTS}"
         check_ending(output, (), f"-o {named} writes a folder; {table} has a row for each run")
+    is_brief = form == "brief"
+    if is_brief and by:
+        raise UsageError("--by has no effect with --format brief", "omit one of them")
     places = [Path(path) for pattern in patterns for path in expanded(pattern)]
     is_one_batch = len(places) == 1 and paths.is_file(places[0] / BATCH)
     folder = output or (places[0] if is_one_batch else _DEFAULT_OUTPUT)
@@ -205,7 +220,9 @@ def command(
     if executor != executors.NAMES[0]:
         elsewhere = collect_blocks.ExecutorDigests(executor, folder, own.get(executor, {}), jobs)
     wanted = result_files.FileContents(_summaries(reports), csv_safe=csv_safe)
-    sys.exit(collect(places, folder, wanted, jobs=jobs, by=by, top=top, elsewhere=elsewhere))
+    sys.exit(
+        collect(places, folder, wanted, jobs=jobs, by=by, top=top, elsewhere=elsewhere, is_brief=is_brief)
+    )
 
 
 def collect(
@@ -217,9 +234,11 @@ def collect(
     by: str = "",
     top: int = _TOP,
     elsewhere: collect_blocks.ExecutorDigests | None = None,
+    is_brief: bool = False,
 ) -> int:
     """Write the tables of all runs at or below ``given``, and print the comparison of configurations.
 
+    With ``is_brief``, a packet for programs is printed instead.
     Captures without a digest are read by ``elsewhere``, if it is given. Return the exit code of captures that
     cannot be read: they are listed. Raises CaptureError if no capture can be read.
     """
@@ -254,7 +273,10 @@ def collect(
             written += result_files.write_rows(output, results, parameters, wanted, jobs)
             if elsewhere:
                 elsewhere.clear()
-    if readable:
+    if readable and is_brief:
+        packet = briefs.brief_of_runs(results, output / result_files.RESULTS)
+        print_data(f"{briefs.as_text(packet)}\n")
+    elif readable:
         _show(results, parameters, by, top)
     list_lacking(results)
     if together := tables.shared_note([result.run for result in results]):

@@ -11,7 +11,7 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nsyswrap.analysis.answer import Answer, answer_of
 from nsyswrap.analysis.conditions import run_conditions_of
@@ -20,6 +20,7 @@ from nsyswrap.analysis.frameworks import PYTORCH, framework_of
 from nsyswrap.analysis.no_gpu_work import has_gpu_work
 from nsyswrap.analysis.range_tree import range_tree_of
 from nsyswrap.base.command_hint import CommandHint
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import shorten
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.shown import shown_command
@@ -27,8 +28,16 @@ from nsyswrap.reports import NAMES, find_report
 from nsyswrap.reports.figures import figures_of
 from nsyswrap.reports.wording.advice import words
 
+with lazy_imports():
+    from nsyswrap.reports.runs import tables
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nsyswrap.reports.runs.gather import RunResult
+
 FORMAT, COMPARISON_FORMAT = "nsyswrap-brief", "nsyswrap-comparison-brief"
-CHECKS_FORMAT = "nsyswrap-doctor-brief"
+CHECKS_FORMAT, RUNS_FORMAT = "nsyswrap-doctor-brief", "nsyswrap-runs-brief"
 VERSION = 1  # raised with every key that is removed or changes its meaning
 MOST_BYTES = 4096
 # Findings, and characters of a text: the first of these that fits.
@@ -38,6 +47,8 @@ _NS_PER_MS = 1e6
 _DIGITS = 6  # significant ones of a figure
 _MOST_GPUS, _MOST_LOOPS, _MOST_OUTLIERS, _MOST_STATES, _MOST_WORDS = 4, 3, 5, 8, 12
 _PROGRAM = ("PROGRAM",)
+_MOST_COMMAND_BYTES = 800  # of a command or path that is of many runs: a longer one is left out, not cut
+_NOT_FAILED = ("done", "planned", "running")
 _STATES = ("problem", "note", "unknown", "ok")  # of checks, in their order in a packet
 # What the command of a cure begins with. Other cures are sentences, or change the user's own shell.
 _PROGRAMS = {"apptainer", "apt-cache", "cp", "docker", "ln", "ls", "podman", "sudo", "wsl.exe"}
@@ -346,3 +357,70 @@ def _argv(cure: str) -> list[str]:
     needs_shell = any(_SHELL.intersection(word) for word in plain if word[:1] not in ("'", '"'))
     is_command = bool(words) and (words[0] in _PROGRAMS or words[0].startswith("/"))
     return words if is_command and not needs_shell else []
+
+
+def brief_of_runs(results: Sequence[RunResult], table: Path) -> dict[str, Any]:
+    """Return the outcomes of runs and the runs to read first, of at most MOST_BYTES.
+
+    Those that failed are first, then the least busy GPUs. ``table`` is the file with all runs.
+    """
+    outcomes = Counter(result.run.outcome for result in results)
+    gpus = Counter(tables.text_of(result, "gpus") for result in results)
+    del gpus[""]
+    failed = [result for result in results if result.run.outcome not in _NOT_FAILED]
+    ended = [result for result in results if result.run.outcome == "done"]
+    ended.sort(key=lambda one: float("inf") if (busy := tables.busy_percent(one)) is None else busy)
+    first = [*failed, *ended]
+
+    def packet(most: int, characters: int) -> dict[str, Any]:
+        return {
+            "format": RUNS_FORMAT,
+            "version": VERSION,
+            "rows": len(results),
+            "of": tables.nouns_of(results),
+            "outcomes": dict(outcomes.most_common()),
+            "gpus": [
+                {"names": _cut(names, characters), "rows": rows}
+                for names, rows in gpus.most_common(_MOST_GPUS)
+            ],
+            "gpus_left_out": max(0, len(gpus) - _MOST_GPUS),
+            "first": [_run(result, characters) for result in first[:most]],
+            "rows_left_out": len(results) - min(most, len(first)),
+            "table": str(table) if _is_short(str(table)) else None,
+            "next": _next_of_runs(failed, ended),
+        }
+
+    return _fitting(packet, _ROW_SIZES)
+
+
+def _run(result: RunResult, characters: int) -> dict[str, Any]:
+    run = result.run
+    texts = {
+        "idle_cause": tables.text_of(result, "idle_cause"),
+        "finding": tables.text_of(result, "finding"),
+        "what": tables.text_of(result, "first_finding"),
+        "message": run.message,
+    }
+    return {
+        "name": _cut(run.label, characters),
+        "rank": run.rank,
+        "outcome": run.outcome,
+        "busy_percent": _figure(tables.busy_percent(result)),
+        "idle_cause_percent": _figure(tables.figures(result)["idle_cause_percent"]),
+        **{name: _cut(text, characters) or None for name, text in texts.items()},
+    }
+
+
+def _next_of_runs(failed: Sequence[RunResult], ended: Sequence[RunResult]) -> list[dict[str, Any]]:
+    commands: list[tuple[str, list[str]]] = []
+    if failed:
+        doctor = ["nsyswrap", "doctor", str(failed[0].run.path), "--format", "brief"]
+        commands += [("why the first run failed", doctor)]
+    if judged := [result for result in ended if tables.busy_percent(result) is not None]:
+        report = ["nsyswrap", "report", str(judged[0].run.path), "--format", "brief"]
+        commands += [("the run with the least busy GPU", report)]
+    return [{"why": why, "argv": argv} for why, argv in commands if _is_short(argv)]
+
+
+def _is_short(value: object) -> bool:
+    return len(json.dumps(value)) <= _MOST_COMMAND_BYTES

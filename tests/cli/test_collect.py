@@ -13,8 +13,9 @@ from batch_folders import DONE, batch_of, captured, claimed, ended, planned, row
 from conditioned import H200, MS, POWER, STARTED, around, sample
 from conditioned import run_folder as conditioned_run
 from conftest import Cli
+from jsonschema import Draft202012Validator
 from pyarrow import parquet
-from recorded import DOZEN, SHIPPED, run_folder
+from recorded import DOZEN, ROOT, SHIPPED, run_folder
 from tiny_export import call, kernel, write
 
 from nsyswrap.api import open_capture
@@ -470,3 +471,27 @@ def test_long_names_of_runs_stay_readable_at_80_columns(cli: Cli, tmp_path: Path
     assert min(map(len, runs)) >= 20
     for batch in ("8", "16", "32"):
         assert any(f"={batch}_h100" in run for run in runs)
+
+
+def test_the_packet_of_many_runs(cli: Cli, tmp_path: Path) -> None:
+    for name in ("good", "other"):
+        write(tmp_path / f"{name}.sqlite", kernel("k", 0, 10))
+    (tmp_path / "bad.sqlite").write_text("no database")
+    done = cli("collect", ".", "-o", "out", "--format", "brief")
+    assert done.returncode == 65
+    packet = json.loads(done.stdout)
+    Draft202012Validator(json.loads((ROOT / "docs/brief.schema.json").read_text("utf-8"))).validate(packet)
+    assert packet["outcomes"] == {"done": 2, "damaged": 1}
+    assert packet["first"][0]["name"] == "bad"
+    assert len(rows_of(tmp_path / packet["table"])) == packet["rows"]
+    why, least_busy = (cli(*one["argv"][1:]) for one in packet["next"])
+    assert (why.returncode, least_busy.returncode) == (65, 0)  # a file that is no capture cannot be checked
+    assert "it is not an SQLite database" in json.loads(why.stdout)["what"]
+    assert json.loads(least_busy.stdout)["busy_percent"] == 100
+
+
+def test_errors_beside_a_packet_are_objects(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "bad.sqlite").write_text("no database")
+    for words, code in (("bad.sqlite", 65), ("--by", 2)):
+        done = cli("collect", words, *["busy_ns", "."] * (code == 2), "--format", "brief")
+        assert (done.returncode, json.loads(done.stdout)["code"]) == (code, code)

@@ -248,7 +248,7 @@ def _screen_row(result: RunResult) -> tuple[object, ...]:
 
 
 def _busy_or(result: RunResult, most: float) -> float:
-    busy = figures(result)["judged_busy_percent"]
+    busy = busy_percent(result)
     return most if busy is None else busy
 
 
@@ -284,6 +284,11 @@ def figures(result: RunResult) -> dict[str, int | float | None]:
     """Return the figures of a run by the names of their columns."""
     totals = result.totals or {}
     return {**{column.name: totals.get(column.name) for column in TOTALS}, "wall_s": result.run.wall_s}
+
+
+def busy_percent(result: RunResult) -> float | None:
+    """Return the share of the judged time with GPU work; None if it is not known."""
+    return figures(result)["judged_busy_percent"]
 
 
 PROGRAM_TIME = "program time"
