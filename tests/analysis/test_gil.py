@@ -57,3 +57,13 @@ def test_each_device_has_its_own_gaps(tmp_path: Path) -> None:
 def test_the_window_cuts_the_parts(tmp_path: Path) -> None:
     part = opened(tmp_path, *ROWS).select(time="0/70", clip=True)
     assert values_of(table_of(part, "gpu_idle"), *COLUMNS)[0] == (50, 50, 10, 20)
+
+
+def test_a_hold_of_the_lock_is_no_step(tmp_path: Path) -> None:
+    rows = [domain("GIL Trace", GIL)]
+    for number in range(1, 41):
+        at = 1000 * number
+        rows += [lock(HOLDS, at, at + 500), call("launch", at + 10, at + 20, number)]
+        rows.append(kernel("k", at + 30, at + 400, number))
+    answer = opened(tmp_path, *rows).answer
+    assert answer.steps is None or "GIL" not in answer.steps.label
