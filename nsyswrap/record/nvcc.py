@@ -149,7 +149,8 @@ def gpu_code(nvcc: str, version: str) -> tuple[str, ...]:
     devices = query()
     if not devices.capabilities:
         raise Unavailable(
-            f"no GPU to compile for: {devices.error}", "name the architecture, for example --arch sm_90"
+            f"no GPU to compile for: {devices.error}",
+            "it runs where a GPU is; profile --arch sm_90 only compiles it for one",
         )
     listed = _run([nvcc, "--list-gpu-arch"], timeout_s=_ANSWER_TIMEOUT_S)  # fails if nvcc is old
     known = [

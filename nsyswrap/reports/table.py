@@ -407,6 +407,8 @@ def arranged(table: Table, sort: str = "", match: str = "") -> Table:
         table = replace(table, selection="; ".join(filter(None, (table.selection, found))))
     if column := column_named(table.columns, sort.removeprefix("-")):
         rows = rows[_order(table.plain(column, slice(None)), rows, ascending=sort.startswith("-"))]
+        columns = tuple(replace(one, drop_order=-1) if one == column else one for one in table.schema.columns)
+        table = replace(table, schema=replace(table.schema, columns=columns))  # a narrow screen shows it, too
     data = {name: rows_of(values, rows) for name, values in table.data.items()}
     paragraphs = tuple(table.paragraphs[row] for row in rows.tolist()) if table.paragraphs else ()
     return replace(table, data=data, paragraphs=paragraphs)

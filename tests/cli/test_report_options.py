@@ -141,6 +141,11 @@ def test_rows_are_sorted_and_matched_in_every_format(cli: Cli, tmp_path: Path) -
     assert f"'STREAM' matches {len(wanted)} of {len(frame)} rows" in cli(*asked, "med_ns").stdout
     assert cli(*asked, "med_ns", "--csv", "out", "--top", "1").returncode == 0
     assert len(read_csv((tmp_path / "out" / "cuda_api_sum.csv").read_text())) == len(wanted)
+    for column in ("Max", "StdDev"):
+        assert (
+            f" {column} "
+            in cli("report", "x.sqlite", "-r", "cuda_api_sum", "--sort", column, COLUMNS="60").stdout
+        )
     none = cli("report", "x.sqlite", "-r", "cuda_api_sum", "--match", "cu?z*", "--format", "csv")
     assert (none.returncode, len(none.stdout.splitlines())) == (0, 1)
 
