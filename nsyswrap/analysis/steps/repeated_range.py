@@ -35,7 +35,8 @@ _OPTIMIZER = "Optimizer.step"
 # Domains of libraries: what they do repeats inside of the steps of a program.
 _LIBRARY = re.compile(
     r"@(nccl\w*|cub|cccl|thrust|libcu\w+|rmm|raft|cu(blas|sparse|solver|fft|dnn|tensor|file)\w*|nvshmem|nvcomp"
-    r"|tensorrt|dali|ucx|ucp|mpi\w*|tsl|xla|tensorflow\w*|openmp|openacc|kokkos|nsyswrap|gil trace|.*python.*)$",
+    r"|tensorrt|dali|ucx|ucp|mpi\w*|tsl|xla|tensorflow\w*|openmp|openacc|kokkos|nsyswrap"
+    r"|gil trace|.*python.*)$",
     re.IGNORECASE,
 )
 
