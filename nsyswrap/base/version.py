@@ -19,7 +19,7 @@ from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING
 
-from nsyswrap.base.command_hint import CommandHint
+from nsyswrap.base.errors import CommandHint
 from nsyswrap.base.lazy import lazy_imports
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from typing import Any, NamedTuple, NoReturn
 import click
 
 from nsyswrap.base import limits, paths
-from nsyswrap.base.command_hint import CommandHint
-from nsyswrap.base.errors import NsyswrapError, OutputError, Unreadable, UsageError
+from nsyswrap.base.errors import CommandHint, NsyswrapError, OutputError, Unreadable, UsageError
 from nsyswrap.base.lazy import import_numpy_without_threads, lazy_imports
 from nsyswrap.base.text import did_you_mean, printable, unknown
 from nsyswrap.cli.commands import COMMANDS, HIDDEN

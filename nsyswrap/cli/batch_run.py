@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base import paths
-from nsyswrap.base.command_hint import CommandHint
-from nsyswrap.base.errors import CaptureError, OutputError, UsageError
+from nsyswrap.base.errors import CaptureError, CommandHint, OutputError, UsageError
 from nsyswrap.base.folder_lock import is_locked, locked
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.recent_runs import note_begun

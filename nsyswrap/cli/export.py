@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nsyswrap.base import paths
-from nsyswrap.base.command_hint import CommandHint
-from nsyswrap.base.errors import NotInCapture, OutputError, UsageError
+from nsyswrap.base.errors import CommandHint, NotInCapture, OutputError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.not_read import UNREADABLE, UnreadCapture, exit_code_of, not_read, nothing_read

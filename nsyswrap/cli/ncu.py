@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from nsyswrap.analysis.kernel_instance import KernelInstance, judged_kernels, median_instance
 from nsyswrap.analysis.kernel_names import readable
 from nsyswrap.analysis.no_gpu_work.evidence import CaptureEvidence, run_facts
-from nsyswrap.base.command_hint import CommandHint
-from nsyswrap.base.errors import NotInCapture, UsageError
+from nsyswrap.base.errors import CommandHint, NotInCapture, UsageError
 from nsyswrap.base.text import counted, printable, shorten, unknown
 from nsyswrap.base.units import duration
 from nsyswrap.capture.capture import Capture

@@ -12,8 +12,7 @@ from typing import NamedTuple
 import click
 
 from nsyswrap.base import paths
-from nsyswrap.base.command_hint import CommandHint
-from nsyswrap.base.errors import CheckFailed, NotACapture, UsageError
+from nsyswrap.base.errors import CheckFailed, CommandHint, NotACapture, UsageError
 from nsyswrap.base.files import RECORDINGS, why
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.not_read import UNREADABLE, UnreadCapture, not_read, nothing_read

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from nsyswrap.base.command_hint import CommandHint
-from nsyswrap.base.errors import NotInCapture
+from nsyswrap.base.errors import CommandHint, NotInCapture
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import ascii_layout, counted, printable
 from nsyswrap.cli.help import HelpCommand, option

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from nsyswrap.base.check import Check
-from nsyswrap.base.command_hint import CommandHint
-from nsyswrap.base.errors import NsyswrapError
+from nsyswrap.base.errors import CommandHint, NsyswrapError
 from nsyswrap.base.files import json_of, read_json, typed, user_folder, write
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_facts import Peaks

@@ -19,7 +19,7 @@ from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.frameworks import PYTORCH, framework_of
 from nsyswrap.analysis.no_gpu_work import has_gpu_work
 from nsyswrap.analysis.range_tree import range_tree_of
-from nsyswrap.base.command_hint import CommandHint
+from nsyswrap.base.errors import CommandHint
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import shorten
 from nsyswrap.capture.capture import Capture

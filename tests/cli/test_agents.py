@@ -15,8 +15,7 @@ from checkouts import ROOT
 from jsonschema import Draft202012Validator
 from tiny_export import call, kernel, row, write
 
-from nsyswrap.base.command_hint import CommandHint
-from nsyswrap.base.errors import OutputError
+from nsyswrap.base.errors import CommandHint, OutputError
 from nsyswrap.base.folder_lock import locked
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 from tiny_export import Row, call, kernel, opened
 
 from nsyswrap.base.check import Check, Level
-from nsyswrap.base.command_hint import CommandHint
+from nsyswrap.base.errors import CommandHint
 from nsyswrap.capture.selection import Selection
 from nsyswrap.cli.doctor import as_dict
 from nsyswrap.reports.brief import as_text, brief_of_checks, brief_of_runs

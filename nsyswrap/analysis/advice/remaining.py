@@ -54,7 +54,7 @@ def idle_time(context: AdviceContext, known: Sequence[Finding]) -> list[Finding]
     findings = [one for one in found if context.worth(one.ceiling_ns or 0)]
     if findings or known:
         return findings
-    covers = {name: left(name) for name in _KINDS}
+    covers = {name: difference(left(name), context.others) for name in _KINDS}
     idle = min(sum(cover.length for cover in covers.values()), context.most_ns)
     if 0 < _MOSTLY_PERCENT * context.window_ns <= 100.0 * idle:
         findings = [_finding(context, *max(covers.items(), key=lambda item: item[1].length))]

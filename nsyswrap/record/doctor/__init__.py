@@ -25,8 +25,7 @@ from pathlib import Path
 
 from nsyswrap.base import paths
 from nsyswrap.base.check import Check
-from nsyswrap.base.command_hint import CommandHint
-from nsyswrap.base.errors import NsyswrapError, Unavailable
+from nsyswrap.base.errors import CommandHint, NsyswrapError, Unavailable
 from nsyswrap.base.nsys import find
 from nsyswrap.base.nsys.find import Nsys
 from nsyswrap.base.nsys.options import FIRST_GOOD_NSYS, LAST_SILENT_NSYS, SILENT_NVTX

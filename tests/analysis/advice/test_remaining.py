@@ -3,6 +3,7 @@
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 from advised import STEP_NS, check, findings_of, launched, looped, new, stakes
 from drawn_programs import Program
@@ -12,7 +13,7 @@ from tiny_export import PID, Row, call, global_id, kernel, memcpy, memset, row
 from nsyswrap.analysis.advice import advise_processes
 from nsyswrap.analysis.arrays.intervals import difference, joined, union
 from nsyswrap.analysis.gpu_gaps import CAUSES
-from nsyswrap.analysis.gpu_operations import gpu_operations_of
+from nsyswrap.analysis.gpu_operations import gpu_operations_of, owners_of_gpus
 from nsyswrap.analysis.judged_process import JudgedProcess, judged_processes
 
 MOSTLY_PERCENT = 20
@@ -162,10 +163,11 @@ def test_what_other_findings_explain_is_not_left(tmp_path: Path) -> None:
 
 def idle_ns(part: JudgedProcess) -> int:
     """The time of a part in which a device is idle, without outlier steps; several devices count once."""
-    operations, typical = gpu_operations_of(part.view), union(*part.typical)
-    idle = []
-    for *_, rows in operations.by_device():
-        idle.append(difference(typical, union(operations.start_ns[rows], operations.end_ns[rows])))
+    whole, typical, idle = part.view.whole, union(*part.typical), []
+    every = gpu_operations_of(whole)
+    for process, device, _ in gpu_operations_of(part.view).by_device():
+        rows = np.concatenate([every.rows_of[pair] for pair in owners_of_gpus(whole)[process, device]])
+        idle.append(difference(typical, union(every.start_ns[rows], every.end_ns[rows])))
     return joined(*idle).length
 
 
