@@ -74,8 +74,9 @@ def test_a_signal_that_is_repeated_at_once_costs_nothing(
         process.communicate(timeout=PATIENCE_S)
     # The last signal may come when the run has ended: then it ends nsyswrap, as any program.
     assert process.returncode in (128 + number, -number)
-    assert RunFolder(tmp_path / "run").read_status().outcome == "interrupted"
-    assert check_export(tmp_path / "run" / EXPORT) == ""
+    status = RunFolder(tmp_path / "run").read_status()
+    assert status.outcome == "interrupted"
+    assert check_export(tmp_path / "run" / EXPORT) == "", status
 
 
 def test_a_second_signal_that_comes_late_ends_the_run_at_once(
