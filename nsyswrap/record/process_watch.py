@@ -55,6 +55,7 @@ class ProcessWatch:
     _stopping_since: float = math.inf
     _signalled_at: float = math.inf
     _handled: int = 0  # signals
+    _looked_at: float = -math.inf
 
     def wait(self) -> None:
         """Wait until the process has ended."""
@@ -91,15 +92,18 @@ class ProcessWatch:
         self.stop(number)
 
     def _pass_on_signals(self, now: float) -> None:
-        """Pass on the first signal. A later one kills; Slurm repeats SIGTERM by itself before its SIGKILL."""
+        """Pass on the first signal. A later one kills; Slurm repeats SIGTERM by itself before its SIGKILL.
+
+        On a busy machine a round takes seconds: a signal is later if it came after a round that was.
+        """
         new = self.received[self._handled :]
         if new and not self._handled:
             self._signalled_at = now
             self._request(new[0], now)
             self.on_signal()
-        elif now > self._signalled_at + REPEAT_S and any(map(_is_of_user, new)):
+        elif self._looked_at > self._signalled_at + REPEAT_S and any(map(_is_of_user, new)):
             self.kill()
-        self._handled += len(new)
+        self._handled, self._looked_at = self._handled + len(new), now
 
 
 def _is_of_user(number: signal.Signals) -> bool:

@@ -1,0 +1,33 @@
+"""How a run is waited for: signals that come late, on a machine that is busy."""
+
+import signal
+import subprocess
+import time
+
+import pytest
+
+from nsyswrap.record import guard, process_watch
+from nsyswrap.record.process_watch import ProcessWatch
+
+REPEAT_S = 0.2
+
+
+def test_a_second_signal_that_a_busy_machine_delays_kills_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It came at once, in a round that took longer than a repeated signal may."""
+    monkeypatch.setattr(process_watch, "REPEAT_S", REPEAT_S)
+    received = [signal.SIGINT]
+    killed: list[bool] = []
+
+    with subprocess.Popen(["sleep", "60"]) as process:
+        watch = ProcessWatch(process, guard.RunProcesses("of no process"), received, None)
+
+        def pause(_seconds: float) -> None:
+            killed.append(watch.killed)
+            if len(killed) in (1, 4):  # with the second, and at last a later one
+                received.append(signal.SIGINT)
+            time.sleep(2 * REPEAT_S)
+
+        watch.pause = pause
+        watch.wait()
+    assert killed[:4] == [False] * 4
+    assert watch.killed
