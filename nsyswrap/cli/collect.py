@@ -103,6 +103,7 @@ def show_rank_verdicts(results: Sequence[RunResult]) -> None:
         "nsyswrap collect nsyswrap-runs/sweep --by busy_ns",
         "nsyswrap collect 'runs/**/*.sqlite' -o tables",
     ),
+    other_options={"--sort": "--by"},
 )
 @click.argument("patterns", nargs=-1, required=True, metavar="DIR|GLOB...")
 @option(

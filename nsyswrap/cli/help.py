@@ -5,12 +5,12 @@ Options that are wrong and commands that do not exist get a message that suggest
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from nsyswrap.base.errors import UsageError
+from nsyswrap.base.errors import CommandHint, UsageError
 from nsyswrap.base.text import did_you_mean, unknown
 
 if TYPE_CHECKING:
@@ -114,9 +114,17 @@ def _show_all(context: click.Context, _option: click.Parameter, value: bool) -> 
 class HelpCommand(click.Command):
     """A command whose help has headings and examples."""
 
-    def __init__(self, *args: Any, examples: Sequence[str] = (), **settings: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        examples: Sequence[str] = (),
+        other_options: Mapping[str, str] | None = None,
+        **settings: Any,
+    ) -> None:
+        """``other_options``: options of other tools or commands -> the one that this command has for it."""
         super().__init__(*args, **settings)
         self.examples = tuple(examples)
+        self.other_options = other_options or {}
         self.has_rare = any(getattr(parameter, "rare", False) for parameter in self.params)
         if self.has_rare:
             settings = {"is_flag": True, "is_eager": True, "expose_value": False, "hidden": True}
@@ -125,6 +133,7 @@ class HelpCommand(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments. click would take the program for the number that is left out before it."""
         options = {flag: one for one in self.params if isinstance(one, click.Option) for flag in one.opts}
+        typed = tuple(args)
         args, position = [*args], 0
         while position < len(args) and args[position].startswith("-") and args[position] != "--":
             known, following = options.get(args[position]), args[position + 1 : position + 2]
@@ -134,7 +143,19 @@ class HelpCommand(click.Command):
             elif known and not known.is_flag:
                 position += 1
             position += 1
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            other = error.option_name
+            if other not in self.other_options:
+                raise
+            meant = [
+                word.replace(other, self.other_options[other], 1) if word.split("=")[0] == other else word
+                for word in typed
+            ]
+            raise UsageError(
+                f"no option named {other!r}", CommandHint.of([*ctx.command_path.split(), *meant], "use {}")
+            ) from None
 
     def sections(self, ctx: click.Context) -> dict[str, dict[str, str]]:
         """Return heading -> option -> its help, with the general options last."""

@@ -241,7 +241,9 @@ class ReportOptions:
             return
         if not (self.named_reports or self.csv_folder):
             option = "--sort" if self.sort else "--match"
-            raise UsageError(f"{option} needs the name of a report", "use -r NAME")
+            raise UsageError(
+                f"{option} needs the name of a report", "use -r NAME, for example -r cuda_gpu_kern_sum"
+            )
         schemas = [request.report.schema for request in self.requests]
         schemas += [ranks.find_rank_report(name).schema for name in self.rank_reports]
         columns = [column for schema in schemas for column in schema.columns]

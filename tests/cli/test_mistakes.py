@@ -156,6 +156,14 @@ batch sweep -p n=1,2 --nvcc -O3 -lcublas add.cu {n}
   quote it: nsyswrap batch sweep -p n=1,2 --nvcc '-O3 -lcublas' add.cu '{n}'
 profile --nvcc -O3 -q train.py
   nsyswrap profile --help shows all options
+report x.sqlite -r cuda_gpu_kern_sum --kernel gemm
+  use nsyswrap report x.sqlite -r cuda_gpu_kern_sum --match gemm
+report x.sqlite --filter='*gemm*'
+  use nsyswrap report x.sqlite '--match=*gemm*'
+report x.sqlite --match gemm
+  use -r NAME, for example -r cuda_gpu_kern_sum
+collect folder --sort busy_ns
+  use nsyswrap collect folder --by busy_ns
 profile --trace cuda,nvxt train.py
   did you mean 'nvtx'?
 compare --run 2 --trace cuda,nvxt -- train.py -- train.py
