@@ -147,6 +147,7 @@ class Report:
     ``options`` are the numbers that the report takes.
     ``empty_answers``: a table that is there without rows is an answer, as in nsys.
     ``rows_from``: the kinds without whose events a selection leaves no row, if not every group it needs.
+    None if it can have rows without any event in the selection.
     ``qualifiers``: which of ``:base``, ``:mangled``, ``:nvtx-name`` the report takes.
     ``reads``: fields of large tables that ``compute`` reads, by kind, so that one pass reads them all.
     ``packs``: the kinds of ``reads`` whose columns are not kept; see ``analysis.packed``.
@@ -163,7 +164,7 @@ class Report:
     order: tuple[Order, ...] = ()
     options: tuple[ReportOption, ...] = ()
     empty_answers: bool = False
-    rows_from: tuple[str, ...] = ()
+    rows_from: tuple[str, ...] | None = ()
     qualifiers: tuple[str, ...] = ()
     reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     packs: tuple[str, ...] = ()
@@ -252,7 +253,7 @@ class Report:
         return process_notes(viewed.whole, "kernel") if ranges else ()
 
     def _nothing_selected(self, viewed: Capture) -> bool:
-        if not viewed.view.selection.narrows or self.empty_answers:
+        if not viewed.view.selection.narrows or self.empty_answers or self.rows_from is None:
             return False
         groups = (self.rows_from,) if self.rows_from else self.needs
         return any(not any(viewed.has(kind) for kind in group) for group in groups)

@@ -12,6 +12,7 @@ not of tensors. In a selected time, allocations are those made in it, and the pe
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -38,6 +39,7 @@ from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.selection import process_ids
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema, Values
 
+_MOST_PEAKS = 8  # in the verdict
 _NO_RANGE = "(no range)"
 _FOR_RANGES = {"nvtx": "NVTX ranges", "api": "CUDA calls"}
 
@@ -142,15 +144,23 @@ def conclude(capture: Capture, _: Mapping[str, Values]) -> str:
     """Return the peak of the GPU memory of each process and device, with the time and the GPU's size."""
     held = _held(capture)
     size = gpu_memory(capture).size_bytes
+    owned = [
+        (int(held.device[rows[0]]), int(held.global_pid[rows[0]]), peak)
+        for rows, peak in _peaks(capture, held)
+        if PLACES[held.place[rows[0]]] == GPU_MEMORY and peak.bytes
+    ]
+    users = Counter(device for device, _, _ in owned)
     texts = []
-    for rows, peak in _peaks(capture, held):
-        device = int(held.device[rows[0]])
-        if PLACES[held.place[rows[0]]] != GPU_MEMORY or not peak.bytes:
-            continue
+    for device, process, peak in owned[:_MOST_PEAKS]:
+        gpu = "GPU" if device == MISSING else f"GPU {device}"
+        several = users[device] > 1 and process != MISSING
+        owner = f", process {process_ids(np.array([process]))[0]}" if several else ""
         part = f" of {human(size, Unit.BYTES)} ({percent(100 * peak.bytes / size)})" if size > 0 else ""
         texts.append(
-            f"GPU {device}: at most {human(peak.bytes, Unit.BYTES)}{part}, from {duration(peak.time_ns)} on."
+            f"{gpu}{owner}: at most {human(peak.bytes, Unit.BYTES)}{part}, from {duration(peak.time_ns)} on."
         )
+    if len(owned) > _MOST_PEAKS:
+        texts.append(f"{len(owned) - _MOST_PEAKS:,} more in the rows.")
     return " ".join(texts)
 
 
@@ -176,7 +186,7 @@ REPORT = Report(
     SCHEMA,
     needs=((MEMORY_USE,),),
     compute=compute,
-    rows_from=(MEMORY_USE, "api", "kernel"),  # what was allocated before the selected time has rows
+    rows_from=None,  # what was allocated before the selected time is held in it
     order=(Order("at_peak_bytes", descending=True), Order("allocated_bytes", descending=True)),
     conclude=conclude,
 )

@@ -82,6 +82,39 @@ def test_in_a_selected_time_what_was_allocated_before_is_held(tmp_path: Path) ->
     ]
 
 
+@pytest.mark.parametrize("time", ["81ns/85ns", "96ns/99ns"])
+def test_a_selected_time_without_any_event_still_holds_memory(tmp_path: Path, time: str) -> None:
+    rows = [row for row in example() if row.table != "CUPTI_ACTIVITY_KIND_KERNEL"]
+    table = opened(tmp_path, *rows, kernel("k", 200, 210)).select(time=time).report(REPORT)
+    held = 120 if time == "81ns/85ns" else 127
+    assert table.verdict.startswith(f"GPU 0: at most {held} B of 1.00 kB")
+    assert "no events in the selection" not in table.notes
+
+
+def test_a_selected_time_before_all_allocations_holds_none(tmp_path: Path) -> None:
+    table = opened(tmp_path, *example()).select(time="0ns/3ns").report(REPORT)
+    assert (table.rows(), list(table.notes)) == ([], ["no events in the selection"])
+
+
+def test_peaks_on_a_gpu_of_several_processes_name_the_process(tmp_path: Path) -> None:
+    other = {"globalPid": global_id(PID + 1)}
+    capture = opened(tmp_path, kernel("k", 0, 1), allocation(1, 10, 5), allocation(1, 12, 6, **other))
+    assert capture.report(REPORT).verdict == (
+        "GPU 0, process 100: at most 5 B, from 10 ns on. GPU 0, process 101: at most 6 B, from 12 ns on."
+    )
+
+
+def test_a_gpu_without_a_number_is_not_given_one(tmp_path: Path) -> None:
+    capture = opened(tmp_path, kernel("k", 0, 1), allocation(1, 10, 5, deviceId=None))
+    assert capture.report(REPORT).verdict == "GPU: at most 5 B, from 10 ns on."
+
+
+def test_the_verdict_names_a_few_of_many_gpus(tmp_path: Path) -> None:
+    rows = [allocation(number + 1, 10, 5, deviceId=number) for number in range(1000)]
+    verdict = opened(tmp_path, kernel("k", 0, 1), *rows).report(REPORT).verdict
+    assert verdict.endswith("GPU 7: at most 5 B, from 10 ns on. 992 more in the rows.")
+
+
 def test_without_ranges_it_is_said(tmp_path: Path) -> None:
     table = opened(tmp_path, allocation(1, 10, 5), kernel("k", 0, 1)).report(REPORT)
     assert values_of(table, "range", "at_peak_bytes") == [("(no range)", 5)]
