@@ -27,6 +27,7 @@ from nsyswrap.capture.shown import shown_command
 from nsyswrap.reports import NAMES, find_report
 from nsyswrap.reports.figures import figures_of
 from nsyswrap.reports.wording.advice import words
+from nsyswrap.reports.wording.checks import doubt_texts
 
 with lazy_imports():
     from nsyswrap.reports.runs import tables
@@ -200,13 +201,7 @@ def _finding(finding: Finding, per: float, characters: int) -> dict[str, Any]:
 
 def _conditions(capture: Capture, answer: Answer, characters: int) -> list[str]:
     """Return what makes the figures less certain than they look."""
-    texts = [*answer.remarks, *(words(note).what for note in answer.notes)]
-    conditions = run_conditions_of(capture)
-    texts += [
-        f"GPU {gpu.gpu.index} was throttled in {gpu.throttled_percent:.0f} % of its GPU work"
-        for gpu in (conditions.gpus if conditions else ())
-        if gpu.throttled_percent
-    ]
+    texts = [*answer.remarks, *(words(note).what for note in answer.notes), *doubt_texts(capture)]
     return [_cut(text, characters) for text in dict.fromkeys(texts)]
 
 

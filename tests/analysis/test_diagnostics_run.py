@@ -62,6 +62,7 @@ def test_a_throttled_gpu(tmp_path: Path) -> None:
     effect = f"equal kernels may differ by 27 %; {SAME}"  # 330 of the median, 1215
     assert found(capture, "GPU clocks") == [("warning", 19, None, f"{varied}; {effect}")]
     assert trust(capture).lines == [f"{COMPLETE} {MORE}", f"  {throttled}"]
+    assert capture.brief()["conditions"] == [throttled]
 
 
 def test_a_throttled_sample_of_twenty_one_is_no_warning(tmp_path: Path) -> None:
@@ -88,6 +89,7 @@ def test_a_reason_without_a_lower_clock_is_no_throttling(
     assert found_level == level
     assert str(found_meaning).startswith(meaning)
     assert len(trust(capture).lines) == (1 if level == "ok" else 2)
+    assert len(capture.brief()["conditions"]) == (0 if level == "ok" else 1)
 
 
 @pytest.mark.parametrize(("lower", "level"), [(1885, "ok"), (1875, "warning")])
@@ -102,6 +104,7 @@ def test_a_clock_that_varied_by_more_than_5_percent(tmp_path: Path, lower: int, 
         else [f"  GPU 0: SM clock varied from {lower} to 1980 MHz (5th to 95th percentile)"]
     )
     assert trust(capture).lines[1:] == lines
+    assert capture.brief()["conditions"] == [line.strip() for line in lines]
 
 
 def test_idle_clocks_before_and_after_the_work_do_not_count(tmp_path: Path) -> None:

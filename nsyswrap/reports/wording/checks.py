@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.options import SILENT_NVTX
 from nsyswrap.base.run_facts import GpuProcess, GpuUser
 from nsyswrap.base.run_folder import EXPORT
-from nsyswrap.base.text import clip, counted, printable, shorten, wrap
+from nsyswrap.base.text import clip, counted, printable, shorten
 from nsyswrap.base.units import duration, percent
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import collecting, events
@@ -54,7 +54,6 @@ _CONTENTS = {
 }
 _NAME_WIDTH = 40  # columns of the name of a process
 _ERROR_WIDTH = 200  # columns of a program's last line on stderr
-_LINE_WIDTH = 78  # of a doubt: the screen indents it by 2
 _MOST_NODES = 4
 _FOLLOW = "nsyswrap profile --follow-forks"
 
@@ -92,13 +91,11 @@ def events_counted(kind: str, count: int) -> str:
     return counted(count, _NOUNS[kind])
 
 
-def doubt_lines(capture: Capture) -> list[str]:
-    """Return the lines of a sentence for each condition of the run that puts the figures in doubt."""
-    lines: list[str] = []
+def doubt_texts(capture: Capture) -> Iterator[str]:
+    """Yield a sentence for each condition of the run that puts the figures in doubt."""
     for doubt, others in doubts(capture):
         also = f"; also on {others} other GPU{'' if others == 1 else 's'}" if others else ""
-        lines += wrap(f"{finding_text(doubt)}{also}", _LINE_WIDTH, "  ")
-    return lines
+        yield f"{finding_text(doubt)}{also}"
 
 
 def finding_text(result: CheckResult) -> str:

@@ -14,11 +14,13 @@ from nsyswrap.analysis.diagnostics.check import marked
 from nsyswrap.analysis.diagnostics.launch_checks import check_launches
 from nsyswrap.analysis.no_gpu_work import has_gpu_work, missing_processes
 from nsyswrap.base.constants import MISSING
+from nsyswrap.base.text import wrap
 from nsyswrap.base.units import duration
 from nsyswrap.capture.capture import Capture
-from nsyswrap.reports.wording.checks import doubt_lines, events_counted, finding_text, worded
+from nsyswrap.reports.wording.checks import doubt_texts, events_counted, finding_text, worded
 
 _MOST_MESSAGES = 2
+_LINE_WIDTH = 78  # of a doubt: the screen indents it by 2
 
 
 class Trust(NamedTuple):
@@ -52,7 +54,7 @@ def trust(capture: Capture) -> Trust:
     lost = _joined(capture) and len(_launched(capture)[0]) < capture.count("kernel")
     is_complete = has_gpu_work(capture) and not (remarks or lost)
     diagnosis = _diagnosis(capture, is_complete=is_complete)
-    remarks += [f"  {line}" for line in doubt_lines(capture)]
+    remarks += [f"  {line}" for text in doubt_texts(capture) for line in wrap(text, _LINE_WIDTH, "  ")]
     remarks += [f"  {finding_text(silent)}" for silent in [silent_nvtx(capture)] if silent]
     return Trust(f"{', '.join(_event_counts(capture))}; {diagnosis}", bool(remarks or lost), remarks)
 
