@@ -176,6 +176,12 @@ class AdviceContext:
         return min(difference(cover, self.others).length, self.most_ns)
 
     @cached_property
+    def most_saved_idle_ns(self) -> int:
+        """The most that a change can save of all idle time, outlier steps included."""
+        idle = union(self.gaps.start_ns, self.gaps.end_ns)
+        return self.most_saved_ns(intersection(idle, self.part.window))
+
+    @cached_property
     def kinds(self) -> GapKinds:
         """What the gaps are about."""
         return GapKinds(self)

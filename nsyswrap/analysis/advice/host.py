@@ -149,7 +149,7 @@ def synchronizing(context: AdviceContext) -> Iterator[Finding]:
     cover = joined(context.idle(gaps, _CALLS), context.idle(gaps & ~kinds.long_host, ("host",)))
     if not context.worth(cover.length):
         return
-    alone = gained_without_waits(context)
+    alone = min(gained_without_waits(context), context.most_saved_idle_ns)
     little: dict[str, Any] = (
         {} if context.worth(alone) else {"alone_percent": 100 * alone / context.window_ns}
     )
@@ -256,6 +256,7 @@ def spikes(context: AdviceContext) -> Iterator[Finding]:
     """Yield a finding if a few unusually long steps take much time in which the GPU does not compute.
 
     Time for loading, allocating and collecting garbage is left out: those findings say why steps are long.
+    So is the time in which other processes use the GPU, which is not the program's.
     """
     steps = context.part.steps
     if not steps.found or not steps.outlier.any():
@@ -263,7 +264,7 @@ def spikes(context: AdviceContext) -> Iterator[Finding]:
     numbers = np.flatnonzero(steps.outlier)
     computing = context.operations.computes & ~communicating(context.capture, context.operations)
     compute = union(context.operations.start_ns[computing], context.operations.end_ns[computing])
-    explained = joined(compute, _loading(context), _allocation(context), _collecting(context))
+    explained = joined(compute, context.others, _loading(context), _allocation(context), _collecting(context))
     lost = steps.duration_ns - explained.within(steps.start_ns, steps.end_ns)
     usual = float(np.median(lost[steps.steady & ~steps.outlier]))
     more = int((lost[numbers] - usual).sum())

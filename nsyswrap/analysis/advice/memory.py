@@ -67,7 +67,8 @@ def pageable(context: AdviceContext) -> Iterator[Finding]:
     if not context.worth(cover.length):
         return
     calls = context.operations.call[copies.rows[copies.pageable & (copies.kind == TO_DEVICE)]]
-    ahead = max(0, gained_without_waits(context, ascending(calls[calls >= 0])) - before.length)
+    gained = min(gained_without_waits(context, ascending(calls[calls >= 0])), context.most_saved_idle_ns)
+    ahead = max(0, gained - before.length)
     took = int((context.operations.end_ns - context.operations.start_ns)[rows].sum())
     size, kind = (values[copies.pageable] for values in (copies.size, copies.kind))
     moved = int(size.sum())
@@ -80,7 +81,7 @@ def pageable(context: AdviceContext) -> Iterator[Finding]:
         "pageable_copies",
         cover,
         "memcpy_bandwidth",
-        ceiling_ns=max(0, min(cover.length + ahead, context.most_ns) - rest),
+        ceiling_ns=max(0, min(context.most_saved_ns(cover) + ahead, context.most_ns) - rest),
         status="bound" if known else "unknown",
         copies=len(rows),
         moved_bytes=moved,

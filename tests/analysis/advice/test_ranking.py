@@ -114,6 +114,54 @@ def test_what_another_process_does_on_the_gpu_cannot_be_saved(tmp_path: Path) ->
     assert sum(answer.idle_ns.values()) == 19 * 210 + 370
 
 
+def of_another(begin: int, start: int, end: int, number: int = 1) -> list[Row]:
+    """Work of another process on the same GPU, and the call that starts it."""
+    return [
+        call("cudaMemsetAsync", begin, begin + 8, number, pid=5555),
+        memset(start, end, 8, correlationId=number, globalPid=global_id(5555)),
+    ]
+
+
+# 4242  |L 0-8|S 10 ............... 990|   k[8 ... 300)
+# 5555               |L 280-288|  memset[310 .... 800)
+def test_no_wait_saves_what_another_process_does_on_the_gpu(tmp_path: Path) -> None:
+    one = [
+        call("cudaLaunchKernel", 0, 8, 1, pid=4242),
+        call("cudaDeviceSynchronize", 10, 990, 2, pid=4242),
+        kernel("k", 8, 300, 1, pid=4242),
+    ]
+    other = looped(*of_another(280, 310, 800), steps=20, pid=5555)
+    answer = answer_of(new(tmp_path, *looped(*one, steps=20, pid=4242), *other))
+    [waits] = [finding for finding in answer.findings if finding.kind == "synchronizing"]
+    # 218 of each of 19 steps are idle: [0, 8), [300, 310) and [800, 1000)
+    assert waits.ceiling_ns == 19 * 218
+
+
+# 4242  |C 0 .... 310|           |L 900-908|   copy[8 ... 300)          k[910 ... 1000)
+# 5555  |L 0-8|  memset[10 .............. 800)
+def test_no_pageable_copy_saves_what_another_process_does_on_the_gpu(tmp_path: Path) -> None:
+    one = [
+        call("cudaMemcpy", 0, 310, 1, pid=4242),
+        memcpy(1, 8, 300, 1 << 20, correlationId=1, globalPid=global_id(4242), srcKind=0, dstKind=2),
+        call("cudaLaunchKernel", 900, 908, 2, pid=4242),
+        kernel("k", 910, 1000, 2, pid=4242),
+    ]
+    other = looped(*of_another(0, 10, 800), steps=20, pid=5555)
+    answer = answer_of(new(tmp_path, *looped(*one, steps=20, pid=4242), *other))
+    [copies] = [finding for finding in answer.findings if finding.kind == "pageable_copies"]
+    # 120 of each of 19 steps are without other work: [0, 10) and [800, 910)
+    assert copies.ceiling_ns == 19 * 120
+
+
+def test_steps_are_no_spikes_because_another_process_uses_the_gpu(tmp_path: Path) -> None:
+    one = [call("cudaLaunchKernel", 0, 8, 1, pid=4242), kernel("k", 8, 900, 1, pid=4242)]
+    rows = looped(*one, steps=20, pid=4242, longer={5: 2000, 12: 2000})
+    other = [*of_another(5900, 5910, 7900, 1), *of_another(14900, 14910, 16900, 2)]
+    assert "spikes" in findings_of(new(tmp_path, *rows))
+    (tmp_path / "shared").mkdir()
+    assert "spikes" not in findings_of(new(tmp_path / "shared", *rows, *other))
+
+
 # CPU  |La 0-10|C 10 ................. 700|Lb 700-710|
 # GPU          a[10, 300)    c[400, 690)             b[720, 1000)
 def test_findings_on_the_same_time_name_each_other(tmp_path: Path) -> None:
