@@ -53,6 +53,11 @@ def version_at_once() -> str:
     return _built() or _named("" if _ARCHIVED.startswith("$") else _ARCHIVED)
 
 
+def names_code() -> bool:
+    """Return True if the version stands for one state of the code: not with changes, nor without a commit."""
+    return not version().endswith((".dirty", "+unknown"))
+
+
 def pip_install(extra: str) -> CommandHint:
     """Return the command that installs the packages of an extra, such as ``parquet``.
 

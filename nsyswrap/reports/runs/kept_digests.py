@@ -1,7 +1,8 @@
 """Keep the digests that `collect` makes in the user's cache: a second one then reads no capture again.
 
 Runs of a batch have their digest in their folder. Nothing is written into the folders of other captures. A
-digest counts only for files that did not change, and for the version of nsyswrap that made it.
+digest counts only for files that did not change, and for the version of nsyswrap that made it. None is kept
+by a version that does not name its code, such as a checkout with changes: its figures could be old ones.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, OutputError, Unreadable
 from nsyswrap.base.run_folder import EXPORT, FILES, SPEC, cache_dir
-from nsyswrap.base.version import version
+from nsyswrap.base.version import names_code, version
 from nsyswrap.reports.runs.digest import FORMAT, Digest, read_digest
 
 _FOLDER = "digests"
@@ -32,6 +33,8 @@ def place_of(capture: Path) -> Path | None:
 
     The name stands for all files that the digest is made of, as they are now.
     """
+    if not names_code():
+        return None
     with suppress(OSError, OutputError, Unreadable):
         export = capture / EXPORT if paths.is_folder(capture) else capture
         folder = os.path.dirname(os.path.abspath(export))  # noqa: PTH100, PTH120 - no link is followed
@@ -66,9 +69,7 @@ def prune() -> None:
     """Remove digests that were not used for long, and the oldest beyond a size."""
     with suppress(OSError, OutputError, Unreadable):
         every = [(path, paths.status(path)) for path in paths.matching(cache_dir(_FOLDER), f"*{_ENDING}")]
-        known = sorted(
-            ((facts.st_mtime, facts.st_size, path) for path, facts in every if facts), reverse=True
-        )
+        known = ((facts.st_mtime, facts.st_size, path) for path, facts in every if facts)
         total = 0
         for used, size, path in sorted(known, reverse=True):
             total += size
