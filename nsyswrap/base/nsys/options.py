@@ -414,7 +414,8 @@ def range_name(steps: str) -> str:
 def check_trace(text: str, nsys_path: str | None = None) -> None:
     """Raise UsageError for a value that no version of nsys knows, nor the nsys of this machine."""
     unknown = [word for word in text.split(",") if word not in KNOWN]
-    wrong = [word for word in unknown if word not in _known_here(nsys_path)]
+    known_here = _known_here(nsys_path) if unknown else set()
+    wrong = [word for word in unknown if word not in known_here]
     if not wrong:
         return
     if " " in text:
