@@ -142,6 +142,19 @@ def test_the_switch_changes_what_is_seen_also_without_scripts(training: Path, vi
     assert page.locator(".of-steady:visible").count() == 0
 
 
+def test_the_bar_of_the_answer_has_a_legend_in_the_colors_of_the_steps(tmp_path: Path) -> None:
+    page = render({"x": open_capture(run_folder("ladder/start", tmp_path))})
+    answer, strips = (page[page.index(f'<section id="{name}"') :] for name in ("answer", "steps"))
+    steady = answer[answer.index('class="of-steady"') :].partition("</article>")[0]
+    entries = re.findall(r"<li><svg[^>]*>(<rect.*?)</svg>([^<]*) <b>(\d+) %</b>", steady)
+    shares = {name: int(share) for _, name, share in entries}
+    assert [*shares][:2] == ["elementwise", "gemm"]
+    assert [*shares][-1] == "idle"
+    assert sum(shares.values()) == 100
+    assert f'data-figure="busy_percent">{100 - shares["idle"]} %' in steady
+    assert all(f"{drawn}</svg>{name}</li>" in strips for drawn, name, _ in entries)
+
+
 @pytest.mark.parametrize("kind", ["two GPUs", "side by side", "many", "one launch"])
 def test_a_figure_has_one_value_on_a_page(kind: str, page_of: PageOf, visit: Visit) -> None:
     page = visit(page_of(kind))

@@ -31,16 +31,18 @@ def hue_rules() -> str:
     return f":root{{{light}}}@media (prefers-color-scheme:dark){{:root:not(.printed){{{dark}}}}}\n{fills}\n"
 
 
-def swatch(style: Style) -> Markup:
-    """Return a small patch in this style, for a legend."""
+def swatch(style: Style | None) -> Markup:
+    """Return a small patch in this style, for a legend; None is pale."""
     return element("svg", *filled(style, x="0", width="14", height="14"), class_="swatch", aria_hidden="true")
 
 
-def filled(style: Style, **place: str) -> list[Markup]:
-    """Return SVG rectangles in this style: the hue, and the texture over it.
+def filled(style: Style | None, **place: str) -> list[Markup]:
+    """Return SVG rectangles in this style: the hue, and the texture over it. None is pale.
 
     ``place`` has the attributes of the rectangle: x, y, width and height.
     """
+    if style is None:
+        return [element("rect", class_="pale", **place)]
     parts = [element("rect", class_=f"hue-{style.hue}", **place)]
     if style.texture:
         parts.append(element("rect", fill=f"url(#texture-{style.texture})", **place))
@@ -63,19 +65,16 @@ def textures() -> Markup:
 
 
 class BarPart(NamedTuple):
-    """One part of a bar: its size, the size as text, and its style."""
+    """One part of a bar: its size, the size as text, and its style; None is pale."""
 
     name: str
     size: float
     text: str
-    style: Style
+    style: Style | None
 
 
 def stacked_bar(title: str, parts: Sequence[BarPart], longest: float) -> Markup:
-    """Return a bar with a legend below it. A bar of size ``longest`` is as wide as the page.
-
-    Without a title, it has no legend: the text around it has one.
-    """
+    """Return a bar with a legend below it. A bar of size ``longest`` is as wide as the page."""
     left, drawn = 0.0, []
     for part in parts:
         width = 100 * part.size / longest if longest else 0.0
@@ -86,9 +85,8 @@ def stacked_bar(title: str, parts: Sequence[BarPart], longest: float) -> Markup:
         left += width
     listed = ", ".join(f"{part.name} {part.text}" for part in parts)
     svg = element("svg", *drawn, class_="bar", role="img", aria_label=f"{title}: {listed}".lstrip(": "))
-    if not title:
-        return svg
-    return element("div", element("h3", title), svg, _legend(parts), class_="stacked")
+    heading = element("h3", title) if title else None
+    return element("div", heading, svg, _legend(parts), class_="stacked")
 
 
 def _legend(parts: Sequence[BarPart]) -> Markup:
@@ -211,7 +209,6 @@ def _cut(columns: Sequence[ChartColumn], most_ns: float) -> list[Markup]:
 
 def strip_legend(layers: Sequence[Layer], notes: Sequence[str]) -> Markup:
     """Return the legend of a strip, with notes behind it."""
-    pale = element("svg", element("rect", class_="pale", width="14", height="14"), class_="swatch")
-    items = (element("li", swatch(layer.style) if layer.style else pale, layer.name) for layer in layers)
+    items = (element("li", swatch(layer.style), layer.name) for layer in layers)
     more = (element("li", note, class_="note") for note in notes)
     return element("ul", *items, *more, class_="legend")

@@ -98,18 +98,18 @@ def _judged(answer: Answer | None, lines: Sequence[AnswerLine], before: str = ""
 
 
 def _bar(answer: Answer) -> Markup:
-    """Return what filled the time judged, as one bar: the parts that the lines below name."""
+    """Return what filled the time judged, as one bar in the colors of the steps: idle time is pale."""
     shares = shares_of(answer)
-    idle = {cause if cause == OTHER_NAME else f"idle_{cause}": n for cause, n in shares.idle_parts.items()}
+    looks = {
+        state: (OTHER_NAME, REST) if state == OTHER_NAME else (state_name(state), state_color(state))
+        for state in shares.busy_parts
+    }
     parts = [
-        BarPart(
-            OTHER_NAME if state == OTHER_NAME else state_name(state),
-            units,
-            f"{shares.text(units)} %",
-            REST if state == OTHER_NAME else state_color(state),
-        )
-        for state, units in (*shares.busy_parts.items(), *idle.items())
+        BarPart(name, shares.busy_parts[state], f"{shares.text(shares.busy_parts[state])} %", style)
+        for state, (name, style) in looks.items()
     ]
+    if shares.idle:
+        parts.append(BarPart("idle", shares.idle, f"{shares.text(shares.idle)} %", None))
     return stacked_bar("", parts, shares.units)
 
 
