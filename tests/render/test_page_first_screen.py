@@ -37,17 +37,27 @@ def test_an_axis_has_round_times(most: float, expected: list[float]) -> None:
 def test_a_column_is_as_high_as_its_time_and_a_longer_one_is_cut() -> None:
     layers = [Layer("gemm", None), Layer("idle", None)]
     columns = [
-        ChartColumn("a", 50, [20, 30], odd=False, data={}),
-        ChartColumn("b", 400, [100, 300], odd=True, data={}),
+        ChartColumn("a", 50, [20, 30], mark="", data={}),
+        ChartColumn("b", 400, [100, 300], mark="outlier", data={}),
     ]
-    drawn = str(strip("steps", columns, layers, 100, 90))
+    drawn = str(strip("steps", columns, layers, 100, 103))
     assert re.findall(r'<path d="([^"]*)" class="pale">', drawn) == [
         "M0.0 72.0h497.0V90.0H0.0zM500.0 0.0h497.0V90.0H500.0z",  # 20 and all of 100 ns
         "M0.0 45.0h497.0V72.0H0.0z",  # 30 ns above them
     ]
-    assert re.findall(r'class="odd"', drawn) == ['class="odd"']
+    assert re.findall(r'class="odd[^"]*"', drawn) == ['class="odd outlier"']
+    assert 'y="13"' in drawn  # below the lengths of what is cut
     assert "↑ 400 ns" in drawn
     assert "↑ 50.0 ns" not in drawn
+
+
+def test_each_column_that_is_cut_has_an_arrow_and_its_length_where_there_is_room() -> None:
+    cut = (0, 1, 2, 30, 97, 99)
+    columns = [ChartColumn("", 400 if i in cut else 50, [50], mark="", data={}) for i in range(100)]
+    drawn = str(strip("steps", columns, [Layer("gemm", None)], 100, 103))
+    told = re.findall(r'class="cut" x="([^"]*)%"[^>]*>([^<]*)<', drawn)
+    assert [float(x) for x, _ in told] == [number + 0.5 for number in cut]
+    assert [text for _, text in told] == ["↑", "↑", "↑ 400 ns", "↑ 400 ns", "400 ns ↑", "↑"]
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,8 @@ _BAR_HEIGHT = "22"  # in pixels
 _HEIGHT = 90  # in pixels
 _WIDTH = 1000  # of a strip, in its own units
 _GAP = 0.1  # of a column
-_EDGE = 4  # percent of the width that half a text takes
+_LABEL_HEIGHT = 13  # in pixels, of the lengths over the columns that are cut
+_LABEL = 7  # percent of the width that such a length takes at most
 _MOST_TICKS = 6
 _MS = 1_000_000
 
@@ -104,7 +105,7 @@ def single_bar(share: float, style: Style) -> Markup:
 
 
 class ChartColumn(NamedTuple):
-    """A column of a strip: what it says, its length and that of its layers in ns, and whether it is odd.
+    """A column of a strip: what it says, its length and that of its layers in ns, and its mark if it is odd.
 
     ``data`` are attributes for scripts. ``before`` names what begins before it; empty for nothing.
     """
@@ -112,7 +113,7 @@ class ChartColumn(NamedTuple):
     text: str
     length_ns: float
     layers_ns: Sequence[float]
-    odd: bool
+    mark: str
     data: Mapping[str, str]
     before: str = ""
 
@@ -134,11 +135,14 @@ def ticks(most: float) -> list[float]:
 def strip(
     title: str, columns: Sequence[ChartColumn], layers: Sequence[Layer], most_ns: float, height: int = _HEIGHT
 ) -> Markup:
-    """Return columns side by side on a linear axis from 0 to ``most_ns``.
+    """Return columns side by side on a linear axis from 0 to ``most_ns``, this many pixels high.
 
     A longer column is cut, and its length stands over it. Odd ones are outlined. What begins before a column
     is a dashed line.
     """
+    lengths = _cut(columns, most_ns)
+    top = _LABEL_HEIGHT if lengths else 0
+    height -= top
     width, scale = _WIDTH / max(len(columns), 1), height / max(most_ns, 1)
     gap = min(width * _GAP, 3.0)
     outlines: dict[str, list[str]] = {}
@@ -150,13 +154,13 @@ def strip(
             ground -= high
             if high > 0:
                 outlines.setdefault(f"{layer}", []).append(box)
-        if column.odd:
-            top = height - min(column.length_ns * scale, height)
-            outlines.setdefault("odd", []).append(
-                f"M{left:.1f} {top:.1f}h{width - gap:.1f}V{height}H{left:.1f}z"
-            )
+        if column.mark:
+            ground = height - min(column.length_ns * scale, height)
+            box = f"M{left:.1f} {ground:.1f}h{width - gap:.1f}V{height}H{left:.1f}z"
+            outlines.setdefault(mark_class(column.mark), []).append(box)
     drawn = [part for number, layer in enumerate(layers) for part in _layer(layer, outlines.get(f"{number}"))]
-    drawn += [element("path", d="".join(outlines["odd"]), class_="odd")] if "odd" in outlines else []
+    marks = dict.fromkeys(mark_class(column.mark) for column in columns if column.mark)
+    drawn += [element("path", d="".join(outlines[mark]), class_=mark) for mark in marks]
     lines = "".join(f"M{n * width:.1f} 0V{height}" for n, one in enumerate(columns) if one.before)
     drawn += [element("path", d=lines, class_="before")] if lines else []
     places = (
@@ -167,10 +171,15 @@ def strip(
         for one, place in zip(columns, places, strict=True)
     ]
     frame = {"viewBox": f"0 0 {_WIDTH} {height}", "preserveAspectRatio": "none"}
-    inner = element("svg", *drawn, width="100%", height=str(height), **frame)
-    size = {"height": str(height), "role": "img"}
-    svg = element("svg", inner, *_cut(columns, most_ns), class_="columns", aria_label=title, **size)
-    return element("div", _axis(most_ns, height), svg, class_="plot")
+    inner = element("svg", *drawn, width="100%", height=str(height), y=str(top), **frame)
+    size = {"height": str(top + height), "role": "img"}
+    svg = element("svg", inner, *lengths, class_="columns", aria_label=title, **size)
+    return element("div", _axis(most_ns, height, top), svg, class_="plot")
+
+
+def mark_class(mark: str) -> str:
+    """Return the CSS classes of an outline with this mark."""
+    return f"odd {mark}"
 
 
 def _layer(layer: Layer, outlines: Sequence[str] | None) -> list[Markup]:
@@ -185,30 +194,36 @@ def _layer(layer: Layer, outlines: Sequence[str] | None) -> list[Markup]:
     return parts
 
 
-def _axis(most_ns: float, height: int) -> Markup:
+def _axis(most_ns: float, height: int, top: int) -> Markup:
     """Return the times of a linear axis, beside the picture."""
-    texts = (
-        element("text", f"{time / _MS:g} ms", x="100%", y=f"{max(height * (1 - time / most_ns) + 4, 9):.1f}")
-        for time in ticks(most_ns)
-    )
-    return element("svg", *texts, class_="y-axis", height=str(height), aria_hidden="true")
+    places = ((time, max(height * (1 - time / most_ns) + top + 4, 9)) for time in ticks(most_ns))
+    texts = (element("text", f"{time / _MS:g} ms", x="100%", y=f"{y:.1f}") for time, y in places)
+    return element("svg", *texts, class_="y-axis", height=str(top + height), aria_hidden="true")
 
 
 def _cut(columns: Sequence[ChartColumn], most_ns: float) -> list[Markup]:
-    """Return the lengths of the columns that are cut, where they have room."""
+    """Return an arrow over each column that is cut, and its length beside the arrow, where it has room."""
+    places = {
+        100 * (number + 0.5) / len(columns): column.length_ns
+        for number, column in enumerate(columns)
+        if column.length_ns > most_ns
+    }
     texts, free = [], 0.0
-    for number, column in enumerate(columns):
-        x = 100 * (number + 0.5) / len(columns)
-        if column.length_ns > most_ns and x >= free:
-            anchor = "start" if x < _EDGE else "end" if x > 100 - _EDGE else "middle"
-            text = f"↑ {duration(column.length_ns)}"
-            texts.append(element("text", text, x=f"{x:.2f}%", y="10", class_="cut", text_anchor=anchor))
-            free = x + 2 * _EDGE
+    for (x, length), following in zip(places.items(), [*places, 200.0][1:], strict=True):
+        before = x > 100 - _LABEL  # at the right end the length stands before the arrow
+        room = x - free if before else following - x
+        text = f"{duration(length)} ↑" if before else f"↑ {duration(length)}"
+        shown = {"x": f"{x:.2f}%", "y": "10", "text_anchor": "end" if before else "start"}
+        texts.append(element("text", text if room >= _LABEL else "↑", class_="cut", **shown))
+        free = x if before or room < _LABEL else x + _LABEL
     return texts
 
 
-def strip_legend(layers: Sequence[Layer], notes: Sequence[str]) -> Markup:
-    """Return the legend of a strip, with notes behind it."""
-    items = (element("li", swatch(layer.style), layer.name) for layer in layers)
+def strip_legend(layers: Sequence[Layer], marks: Mapping[str, str], notes: Sequence[str]) -> Markup:
+    """Return the legend of a strip: its layers, what is said of each mark, and notes."""
+    items = [element("li", swatch(layer.style), layer.name) for layer in layers]
+    for mark, text in marks.items():
+        outline = element("rect", x="1", y="1", width="12", height="12", class_=mark_class(mark))
+        items.append(element("li", element("svg", outline, class_="swatch", aria_hidden="true"), text))
     more = (element("li", note, class_="note") for note in notes)
     return element("ul", *items, *more, class_="legend")

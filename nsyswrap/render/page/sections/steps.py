@@ -32,6 +32,7 @@ _HEIGHTS = (92, 56)  # pixels of the only strip, and of one of several
 _MOST_COLUMNS = 200  # more steps share a column
 _MOST_LAYERS = 6  # all else that the GPU did is one layer
 _HIGHEST = 4  # times the median: longer columns are cut
+_SHADED = "; shaded: shown in the timeline"
 _NS_PER_S = 1_000_000_000
 _LEAST_OTHER = 0.005  # of the time: less is not worth a layer
 _MOST_ODD, _MOST_LOOPS, _MOST_MARKS, _NAME_WIDTH = 3, 3, 20, 30
@@ -116,6 +117,7 @@ def _strips(
 ) -> Iterator[Markup]:
     """Yield a strip for each process and device, all on one axis, and their legend."""
     drawn = dict(list(owners.items())[:_MOST_STRIPS])
+    first = next(iter(drawn.values()), None)
     every = [one for stretches in drawn.values() for one in stretches]
     if not every:
         return
@@ -128,14 +130,17 @@ def _strips(
     for owner, stretches in drawn.items():
         heading = f"{title}{_of_owner(owner, drawn)}"
         columns = list(_columns(label, stretches, [states for _, states in groups]))
-        yield element("h3", heading, element("span", _axis_note(stretches, columns), class_="note"))
+        note = _axis_note(stretches, columns) + (_SHADED if stretches is first else "")
+        yield element("h3", heading, element("span", note, class_="note"))
         columns = _marked(columns, loops)
         names |= dict.fromkeys(column.before for column in columns if column.before)
         yield strip(heading, columns, layers, most, _HEIGHTS[len(drawn) > 1])
     ends = (element("span", every[at].name) for at in (0, -1))
     yield element("div", *ends, class_="ends-of", aria_hidden="true")
     dashed = [f"Dashed: {', '.join(names)}"] if names else []
-    yield strip_legend(layers, [*_odd(every), *dashed])
+    marks = _marks(every)
+    none = ["No step is an outlier"] if every[0].name.startswith("step ") and OUTLIER not in marks else []
+    yield strip_legend(layers, marks, [*none, *dashed])
 
 
 def _marked(columns: Sequence[ChartColumn], loops: Mapping[str, NDArray[Any]]) -> list[ChartColumn]:
@@ -188,7 +193,7 @@ def _columns(
             f"{one.name}{mark}{of}: {duration(one.duration_ns)}, GPU busy {busy}",
             one.duration_ns,
             [*layers, idle],
-            bool(one.mark),
+            one.mark,
             {
                 "data_label": label,
                 "data_start": str(one.start_ns),
@@ -198,20 +203,19 @@ def _columns(
         )
 
 
-def _odd(stretches: Sequence[_Stretch]) -> Iterator[str]:
-    """Yield which steps are outlined, and why: the longest of each kind."""
+def _marks(stretches: Sequence[_Stretch]) -> dict[str, str]:
+    """Return which steps have each mark, the longest first; outliers come before the others."""
     kinds: dict[str, dict[str, int]] = {}
     for one in stretches:
         if one.mark:
             kinds.setdefault(one.mark, {})[one.name.removeprefix("step ")] = one.duration_ns
-    every_step = stretches[0].name.startswith("step ")
-    if every_step and OUTLIER not in kinds:
-        yield "No step is an outlier"
+    texts = {}
     for mark, found in sorted(kinds.items(), key=lambda kind: kind[0] != OUTLIER):
         longest = sorted(found, key=lambda step: -found[step])[:_MOST_ODD]
         named = ", ".join(f"{step} ({duration(found[step])})" for step in longest)
         more = f" and {len(found) - len(longest):,} more" if len(found) > len(longest) else ""
-        yield f"Outlined, {mark}: step {named}{more}"
+        texts[mark] = f"{mark}: step {named}{more}"
+    return texts
 
 
 def _loops(capture: Capture) -> dict[str, NDArray[Any]]:
