@@ -152,6 +152,30 @@ def test_the_switch_changes_what_is_seen_also_without_scripts(training: Path, vi
     assert page.locator(".of-steady:visible").count() == 0
 
 
+def test_a_copied_link_holds_the_place_and_the_switch(training: Path, visit: Visit) -> None:
+    page = visit(training, viewport=LAPTOP, permissions=["clipboard-read", "clipboard-write"])
+    page.locator("#steps .of-steady g[data-start]").nth(ODD).click(force=True)
+    seen = ends(page)
+
+    def copied() -> str:
+        page.get_by_role("button", name="Copy link").click()
+        page.get_by_role("button", name="Copied").wait_for()
+        page.get_by_role("button", name="Copy link").wait_for()
+        address: str = page.evaluate("navigator.clipboard.readText()")
+        return address
+
+    links = [copied()]
+    page.get_by_label("whole capture").check()
+    links.append(copied())
+    assert page.url == links[1]  # the address holds the switch at once
+    for link, part in zip(links, ("steady part", "whole capture"), strict=True):
+        other = visit(training, viewport=LAPTOP)
+        other.goto("about:blank")
+        other.goto(link)
+        assert ends(other) == pytest.approx(seen, abs=2)
+        assert other.get_by_label(part).is_checked()
+
+
 def test_the_bar_of_the_answer_has_a_legend_in_the_colors_of_the_steps(tmp_path: Path) -> None:
     page = render({"x": open_capture(run_folder("ladder/start", tmp_path))})
     answer, strips = (page[page.index(f'<section id="{name}"') :] for name in ("answer", "steps"))

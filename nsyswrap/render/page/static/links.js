@@ -2,10 +2,12 @@
 
 const timelines = [...document.querySelectorAll("article.timeline")].map((article, i) => new Timeline(article, i));
 const OWN = "view"; // the state of addresses that this page wrote
-const PLACE = /^#timeline-(\d+)=(-?\d+)ns\/(-?\d+)ns$/;
+const PLACE = /^#timeline-(\d+)=(-?\d+)ns\/(-?\d+)ns(&whole)?$/;
 
+// The address of a part of time, with the part of the capture that figures are of.
 function addressOf(timeline, start, end) {
-  return `#timeline-${timeline.number}=${timeOption(timeline.content, start, end)}`;
+  const whole = document.querySelector("#whole:checked") ? "&whole" : "";
+  return `#timeline-${timeline.number}=${timeOption(timeline.content, start, end)}${whole}`;
 }
 
 // The view stands in the address, so that it can be sent.
@@ -23,8 +25,10 @@ function leave(timeline) {
 
 // Show what the address names.
 function followAddress() {
-  const [, number, start, end] = location.hash.match(PLACE) || [];
+  const [, number, start, end, whole] = location.hash.match(PLACE) || [];
   const timeline = timelines[number];
+  const part = timeline && document.querySelector(whole ? "#whole" : "#steady");
+  if (part) part.checked = true;
   timeline?.ready.then(() => {
     const { origin } = timeline.content ?? {};
     if (!timeline.content) return;
@@ -174,5 +178,6 @@ for (const button of document.querySelectorAll(".copy-link")) {
     setTimeout(() => (button.textContent = "Copy link"), 1500);
   });
 }
+document.querySelector(".switch")?.addEventListener("change", () => timelines.filter(({ content }) => content).forEach(keepInAddress));
 followAddress(); // before a timeline that is ready sooner writes its own view there
 addEventListener("hashchange", followAddress);
