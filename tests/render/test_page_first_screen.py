@@ -204,14 +204,18 @@ def test_a_figure_has_one_value_on_a_page(kind: str, page_of: PageOf, visit: Vis
     assert all(len(each) == 1 for each in values.values())
 
 
-@pytest.mark.parametrize("name", ["graphs/nodes", "inference/decode"])
-def test_the_first_five_kernels_are_on_the_first_screen(name: str, tmp_path: Path, visit: Visit) -> None:
+@pytest.mark.parametrize(
+    ("name", "kernels"), [("graphs/nodes", 2), ("inference/decode", 5), ("ladder/start", 5), ("ddp/even", 5)]
+)
+def test_the_first_five_kernels_are_on_the_first_screen(
+    name: str, kernels: int, tmp_path: Path, visit: Visit
+) -> None:
     path = tmp_path / "page.html"
     path.write_text(render({"x": open_capture(run_folder(name, tmp_path))}), encoding="utf-8")
     page = visit(path, viewport=LAPTOP)
     picture(page).evaluate(DRAWN)
     rows = page.locator(".first-kernels tbody tr:visible")
-    assert 1 <= rows.count() <= 5
+    assert rows.count() == kernels
     box = rows.last.bounding_box()
     assert box
     assert box["y"] + box["height"] <= LAPTOP["height"]
