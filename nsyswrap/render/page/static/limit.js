@@ -4,19 +4,16 @@ class Limit {
   constructor(element, content, picture) {
     Object.assign(this, { element, content, picture });
     this.end = Object.assign(document.createElement("span"), { className: "text" });
-    this.command = codeToCopy("");
+    this.command = Object.assign(codeToCopy(""), { hidden: true });
     element.replaceChildren(this.end, this.command);
+    element.hidden = !content.bins.lanes.includes(true); // all single events are on the page
   }
 
   show() {
     const { content, picture } = this;
-    const partial = content.bins.lanes.includes(true);
+    if (this.element.hidden) return;
     const { endsHere } = picture;
     this.element.classList.toggle("quiet", !endsHere);
-    if (!partial) {
-      this.element.hidden = true;
-      return;
-    }
     this.command.hidden = !endsHere;
     this.end.textContent = endsHere
       ? "Detail ends here: faint parts are sums over many events. All events of this view: "
