@@ -18,9 +18,18 @@ from typing import TYPE_CHECKING, BinaryIO, TextIO
 import click
 
 from nsyswrap.base import links, paths
-from nsyswrap.base.errors import NotInCapture, OutputError, Unreadable
+from nsyswrap.base.errors import NotInCapture, OutputError, Unreadable, UsageError
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.text import as_ascii, ascii_layout, clip, counted, is_utf8, printable, without_commands
+from nsyswrap.base.text import (
+    as_ascii,
+    ascii_layout,
+    clip,
+    counted,
+    is_utf8,
+    printable,
+    quoted,
+    without_commands,
+)
 from nsyswrap.cli.commands import COMMANDS, HIDDEN
 
 if TYPE_CHECKING:
@@ -435,12 +444,22 @@ def unreadable_noted() -> Iterator[Skip]:
 
 
 def check_csv_folder(folder: Path | None) -> None:
-    """Raise OutputError if a folder to write into is a file, or a link that is not followed."""
+    """Raise OutputError if a folder to write into is a file, or a link that is not followed.
+
+    Raises UsageError for a new folder whose name is that of a CSV file: people who type it expect one file.
+    """
     if folder is None:
         return
     links.check(folder)
-    if paths.is_taken(folder) and not paths.is_folder(folder):
-        raise OutputError(f"{folder} is not a folder", "name a folder with --csv")
+    if paths.is_taken(folder):
+        if not paths.is_folder(folder):
+            raise OutputError(f"{folder} is not a folder", "name a folder with --csv")
+    elif folder.suffix.lower() == ".csv":
+        name, stem = quoted(str(folder)), quoted(str(folder.with_suffix("")))
+        raise UsageError(
+            f"--csv takes a folder, and {folder} is the name of a file",
+            f"use nsyswrap report -r NAME -o {name} for one file, or --csv {stem} for a file of each report",
+        )
 
 
 def write_csv(folder: Path, tables: Iterable[Table], layout: Layout) -> None:

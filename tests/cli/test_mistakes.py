@@ -160,6 +160,8 @@ report x.sqlite -r cuda_gpu_kern_sum --kernel gemm
   use nsyswrap report x.sqlite -r cuda_gpu_kern_sum --match gemm
 report x.sqlite --filter='*gemm*'
   use nsyswrap report x.sqlite '--match=*gemm*'
+report x.sqlite --csv all.csv
+  use nsyswrap report -r NAME -o all.csv for one file, or --csv all for a file of each report
 report x.sqlite --match gemm
   use -r NAME, for example -r cuda_gpu_kern_sum
 collect folder --sort busy_ns
@@ -306,6 +308,8 @@ profile --output
   2 option '--output' requires an argument
 profile -r rank_skew train.py
   2 rank_skew compares ranks, and this is one program
+profile 'train.py --epochs 3'
+  127 train.py --epochs 3 not found
 report nowhere.sqlite
   65 nowhere.sqlite not found
 report empty.sqlite
@@ -356,6 +360,10 @@ report --explain gpu_idel
   2 no report named 'gpu_idel'
 report x.sqlite --ncu nothing
   2 no kernel named 'nothing'
+report x.sqlite --csv all.csv
+  2 --csv takes a folder, and all.csv is the name of a file
+profile --csv 'my all.csv' train.py
+  2 --csv takes a folder, and my all.csv is the name of a file
 report x.sqlite --format csv
   2 --format csv needs the name of a report
 report x.sqlite -t cuda
