@@ -126,6 +126,7 @@ def resolve(
     ProgramNotFound or NotExecutable, and for a .cu file the errors of ``nvcc.build``.
     """
     name, *rest = command
+    _check_quotes(name)
     if nvcc_words:
         nvcc_options.check(name, nvcc_words, module=module)
     path = Path(name)
@@ -171,6 +172,15 @@ def _other_python(words: str, chosen: pythons.Interpreter) -> str:
     if other is None or Path(other).parent == Path(ran).parent:
         return ""
     return f"the program ran with {ran}; to use {other}: nsyswrap profile {quoted(other)} {words}"
+
+
+def _check_quotes(name: str) -> None:
+    """Raise ProgramNotFound for a program and its arguments as one word, as quotes around both make it."""
+    first, *rest = name.split(maxsplit=1) or [""]
+    if not rest or shutil.which(name) or _is(paths.exists, Path(name)):
+        return
+    if shutil.which(first) or _is(paths.exists, Path(first)):
+        raise ProgramNotFound(f"{name} not found", f"without the quotes: {name}")
 
 
 def _check_readable(path: Path) -> None:

@@ -46,6 +46,25 @@ def test_another_python_on_path_is_what_may_be_missing(folder: Path, name: str, 
     assert found.warning == ""
 
 
+@pytest.mark.parametrize("words", ["train.py --epochs 3", "./train.py 3", "tool train.py", "bin/tool x"])
+def test_a_program_and_its_arguments_in_quotes(words: str) -> None:
+    make("train.py", 0o644)
+    make("bin/tool")
+    with pytest.raises(ProgramNotFound) as error:
+        resolve([words])
+    assert (error.value.message, error.value.hint) == (f"{words} not found", f"without the quotes: {words}")
+
+
+@pytest.mark.parametrize("name", ["train.py 3.py", "my tool"])
+def test_a_name_with_spaces(folder: Path, name: str) -> None:
+    make("train.py", 0o644)
+    make("bin/my")
+    make(name)
+    if "tool" in name:
+        (folder / name).rename(folder / "bin" / name)
+    assert name in resolve([name]).argv
+
+
 def test_our_own_python_on_path_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     make("train.py", 0o644)
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
