@@ -149,7 +149,11 @@ def test_without_gpu_work_the_other_causes_are_named_on_stderr(tmp_path: Path, c
 @pytest.mark.parametrize(
     ("rows", "run", "first"),
     [
-        ([nvtx("a", 0, 5)], {"gpu_error": "no driver"}, "this machine has no usable GPU: no driver"),
+        (
+            [nvtx("a", 0, 5)],
+            {"gpu_error": "no driver"},
+            "this machine has no usable GPU: no driver; record where a GPU is, or see nsyswrap demo",
+        ),
         (
             [nvtx("a", 0, 5)],
             {"nsys": {"trace": "nvtx"}},

@@ -83,7 +83,7 @@ def find_nsys(explicit: str | None = None) -> tuple[Nsys, list[Nsys]]:
         raise Unavailable(f"{broken[0].path}: {broken[0].fault}", broken[0].cure)
     raise Unavailable(
         "nsys was not found on PATH or in the usual places",
-        f"install NVIDIA Nsight Systems, or name its nsys in ${VARIABLE}",
+        f"install NVIDIA Nsight Systems, or name its nsys in ${VARIABLE}; nsyswrap demo needs none",
     )
 
 

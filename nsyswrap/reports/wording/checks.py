@@ -463,6 +463,7 @@ CURES: Mapping[str, Text] = {
     "newer_format": "use a newer nsyswrap",
     "unread": "open the .nsys-rep with nsys-ui",
     "no_gpu_work": lambda n: worded(n["cause"]).cure,
+    "no_gpu": "record where a GPU is, or see nsyswrap demo",
     "cuda_not_traced": "use nsyswrap profile --trace cuda,nvtx",
     "launches_all_failed": lambda n: _CURED_CALLS.get(n["code"], ""),
     "fatal_call": lambda n: _CURED_CALLS[n["code"]],
