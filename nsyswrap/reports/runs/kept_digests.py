@@ -71,7 +71,7 @@ def prune() -> None:
         every = [(path, paths.status(path)) for path in paths.matching(cache_dir(_FOLDER), f"*{_ENDING}")]
         known = ((facts.st_mtime, facts.st_size, path) for path, facts in every if facts)
         total = 0
-        for used, size, path in sorted(known, reverse=True):
+        for used, size, path in known:
             total += size
             if time.time() - used > _UNUSED_S or total > _MOST_BYTES:
                 path.unlink(missing_ok=True)
