@@ -36,7 +36,17 @@ _ERROR = re.compile(
     r".*(error\b|exception\b|\bfatal|\bfail(ed|ure)|abort|segmentation fault|terminate)"
 )
 _LONGEST = 200  # characters of that line
-_FATAL = (35, 222, 98, 200, 209, 100, 101, 802, 803)  # results of calls after which a program has no GPU
+FATAL_RESULTS = (
+    35,
+    222,
+    98,
+    200,
+    209,
+    100,
+    101,
+    802,
+    803,
+)  # results of calls after which a program has no GPU
 _OF_CUDA = re.compile(r"CUDA|CUPTI")
 
 
@@ -106,7 +116,7 @@ def _failed_calls(evidence: CaptureEvidence) -> Iterator[CheckResult]:
         yield _cause("launches_all_failed", launches=evidence.launches, code=evidence.failed[0][1])
     elif not launches:
         for name, result, _ in evidence.failed:
-            if result in _FATAL:
+            if result in FATAL_RESULTS:
                 yield _cause("fatal_call", name=name, code=result)
                 return
 

@@ -269,7 +269,7 @@ _AGAIN = "reports cannot tell these events apart. Export the .nsys-rep again"
 _SAME_CLOCK = "compare with runs at the same clock, or lock a lower clock with `nvidia-smi -lgc`"
 _BY_ID = "operations without a process ({count}; no globalPid) are matched to calls by correlation id alone"
 # What to do after a call with such a result, which leaves a program without a GPU.
-_CURED_CALLS = {
+RESULT_CURES = {
     **dict.fromkeys((35, 222), "update the driver, or use an older CUDA"),
     **dict.fromkeys((98, 200, 209), "build for this GPU, for example with nvcc -arch=native"),
     100: "run nsyswrap doctor",
@@ -465,8 +465,8 @@ CURES: Mapping[str, Text] = {
     "no_gpu_work": lambda n: worded(n["cause"]).cure,
     "no_gpu": "record where a GPU is, or see nsyswrap demo",
     "cuda_not_traced": "use nsyswrap profile --trace cuda,nvtx",
-    "launches_all_failed": lambda n: _CURED_CALLS.get(n["code"], ""),
-    "fatal_call": lambda n: _CURED_CALLS[n["code"]],
+    "launches_all_failed": lambda n: RESULT_CURES.get(n["code"], ""),
+    "fatal_call": lambda n: RESULT_CURES[n["code"]],
     "program_error": "run the program without nsys first",
     "other_profiler": "turn off the other profiler or CUPTI library of the program",
     "unsupported_driver": "record with a newer nsys",
