@@ -5,6 +5,7 @@ Not run here: GitHub's own actions, the indexes of packages, and the steps that 
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -22,7 +23,8 @@ pytestmark = pytest.mark.slow
 
 def has(program: str) -> None:
     if not (BIN / program).exists():
-        pytest.skip(f"needs {program} (pip install '.[dev]')")
+        missing = pytest.fail if os.environ.get("CI") else pytest.skip
+        missing(f"needs {program} (pip install '.[dev]')")
 
 
 def run(*command: str | Path, folder: Path = ROOT) -> str:
@@ -75,7 +77,14 @@ def test_the_site_is_built_without_a_warning(clone: Path) -> None:
     assert "How busy the GPU was" in api
     first = (clone / "t/site/index.html").read_text()
     assert 'href="install/"' in first
+    menu = [path for path in (clone / "docs").rglob("*.md") if f'href="{_address(path, clone)}"' not in first]
+    assert menu == []
     assert "https://fonts" not in first
+
+
+def _address(page: Path, clone: Path) -> str:
+    path = page.relative_to(clone / "docs")
+    return f"{path.parent if path.name == 'README.md' else path.with_suffix('')}/"
 
 
 def test_a_broken_link_fails(clone: Path) -> None:

@@ -29,13 +29,16 @@ ROW = re.compile(r"\[([^\]]+)\]\(((?:docs/)?[\w./-]+\.md)\)")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Order the pages as README does."""
+    """Order the pages as README does. Those that it does not list follow, each named by its heading."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     table = readme[readme.index("## Documentation") :]
     rows = [(title[0].upper() + title[1:], path) for title, path in ROW.findall(table)]
     config.nav = [{"nsyswrap": "index.md"}]
     config.nav += [{title: TOP.get(path, path.removeprefix("docs/"))} for title, path in rows]
     config.nav.append({"Python API": API})
+    listed = {path for _, path in rows}
+    others = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "docs").rglob("*.md"))]
+    config.nav += [path.removeprefix("docs/") for path in others if path not in listed]
     return config
 
 
