@@ -35,7 +35,7 @@ _FIELDS = ("start_ns", "address", "bytes", "operation", "global_pid", "device_id
 
 
 class MemoryUse(NamedTuple):
-    """The bytes that a process has allocated in one place: a bit of PLACES on a device, from each time on."""
+    """The bytes that a process holds in one of PLACES on a device, from each time in ns on."""
 
     global_pid: int
     device: int
@@ -76,13 +76,36 @@ def allocations_of(capture: Capture) -> Allocations:
     place = np.full(len(kind), len(PLACES) - 1)
     for number, of in _PLACE.items():
         place[kind == number] = of
-    order = np.lexsort((time, address, process))
-    same = (address[order][1:] == address[order][:-1]) & (process[order][1:] == process[order][:-1])
+    order, same = _by_address(time, address, process)
     end = np.full(len(time), STILL_HELD)
     end[order[:-1][same]] = time[order[1:][same]]
     return Allocations(process, device, place, time, end, size, row - 1).of(
         np.flatnonzero(operation != FREED)
     )
+
+
+def unknown_frees(whole: Capture) -> int:
+    """Return the number of frees of memory whose allocation is not in a capture."""
+    if not whole.has(MEMORY_USE):
+        return 0
+    fields = ("start_ns", "address", "global_pid", "operation")
+    time, address, process, operation = whole.columns(MEMORY_USE, *fields).values()
+    order, same = _by_address(time, address, process)
+    freed = operation[order] == FREED
+    held = np.append(False, same & ~freed[:-1])[: len(freed)]
+    return int(np.count_nonzero(freed & ~held))
+
+
+def _by_address(
+    time: NDArray[Any], address: NDArray[Any], process: NDArray[Any]
+) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Return the order by process, address and time, and which rows in it have the address of the one before.
+
+    The marks have one entry less than the rows.
+    """
+    order = np.lexsort((time, address, process))
+    address, process = address[order], process[order]
+    return order, (address[1:] == address[:-1]) & (process[1:] == process[:-1])
 
 
 def held_over_time(held: Allocations) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

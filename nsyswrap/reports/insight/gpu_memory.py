@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.arrays.groups import group_keys, rows_by
 from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.frameworks import PYTORCH, framework_of
+from nsyswrap.analysis.no_gpu_work.evidence import CaptureEvidence, run_facts
 from nsyswrap.analysis.nvtx_paths import call_paths
 from nsyswrap.analysis.transfers import gpu_memory
 from nsyswrap.analysis.usage import (
@@ -32,8 +33,10 @@ from nsyswrap.analysis.usage import (
     Allocations,
     allocations_of,
     held_over_time,
+    unknown_frees,
 )
 from nsyswrap.base.constants import MISSING
+from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, duration, human, percent
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.selection import process_ids
@@ -136,6 +139,10 @@ def _notes(capture: Capture) -> Iterator[str]:
     whole = capture.whole
     if missing := [name for kind, name in _FOR_RANGES.items() if not whole.has(kind)]:
         yield f"ranges are not known without {' and '.join(missing)} in the capture"
+    if frees := unknown_frees(whole):
+        yield f"memory from before the recording is not counted: {counted(frees, 'frees')} of such memory"
+    elif CaptureEvidence(whole, run_facts(whole.source)).has_range:
+        yield "memory from before the recording is not counted: the recording began with a capture range"
     if framework_of(whole) == PYTORCH:
         yield "PyTorch keeps freed memory: this is what its allocator took from CUDA, not what tensors use"
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from copy_examples import gpu
 from report_tables import csv_of, values_of
-from tiny_export import PID, Row, allocation, call, global_id, kernel, nvtx, opened
+from tiny_export import PID, Row, allocation, call, diagnostic, global_id, kernel, nvtx, opened
 
 from nsyswrap import open_capture
-from nsyswrap.analysis.usage import GPU_MEMORY
+from nsyswrap.analysis.usage import GPU_MEMORY, unknown_frees
 from nsyswrap.api import CaptureReader
 from nsyswrap.capture.schema import FREED
 
@@ -94,6 +94,27 @@ def test_a_selected_time_without_any_event_still_holds_memory(tmp_path: Path, ti
 def test_a_selected_time_before_all_allocations_holds_none(tmp_path: Path) -> None:
     table = opened(tmp_path, *example()).select(time="0ns/3ns").report(REPORT)
     assert (table.rows(), list(table.notes)) == ([], ["no events in the selection"])
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        (freed(99, 40), "1 free of such memory"),
+        (
+            diagnostic("Profiling started due to a start range.", severity=1),
+            "the recording began with a capture range",
+        ),
+    ],
+)
+def test_memory_from_before_the_recording_is_named(tmp_path: Path, row: Row, reason: str) -> None:
+    notes = opened(tmp_path, *example(), row).report(REPORT).notes
+    assert list(notes) == [f"memory from before the recording is not counted: {reason}"]
+
+
+def test_a_second_free_of_an_address_is_of_unknown_memory(tmp_path: Path) -> None:
+    other = freed(3, 70, globalPid=global_id(PID + 1))
+    rows = (allocation(1, 10, 5), freed(1, 20), freed(1, 30), allocation(3, 10, 5), other)
+    assert unknown_frees(opened(tmp_path, kernel("k", 0, 1), *rows)) == 2
 
 
 def test_peaks_on_a_gpu_of_several_processes_name_the_process(tmp_path: Path) -> None:
