@@ -39,7 +39,7 @@ SHAPES_END = "shapes end"  # the text of the mark where `profile --modules` reco
 
 
 class RangeText(NamedTuple):
-    """What a text says. ``names`` are the names of the nodes of a tree, from the outermost on.
+    """The parsed text of a range. ``names`` are the names of the nodes of a tree, from the outermost on.
 
     ``sequence`` is autograd's number of the operation, MISSING without one. ``sizes`` has the shapes of its
     inputs. Work in the forward of a module, or that autograd records, is of the FORWARD phase.

@@ -196,7 +196,7 @@ def parse_selection(
 
 
 class HasEvents(Protocol):
-    """The part of a capture that the search for NVTX ranges needs."""
+    """A capture as the search for NVTX ranges sees it: its source and its events."""
 
     source: Path
 

@@ -56,7 +56,7 @@ _LONGEST_ROWID = 8  # bytes; only rowids below 0 and beyond 2**56 have more
 
 
 class Miscounted(NotPlain):
-    """Pages have not as many rows as the rowids in the pages above them promise."""
+    """The number of rows in the pages differs from what the rowids in the pages above them promise."""
 
 
 class Leaves(NamedTuple):

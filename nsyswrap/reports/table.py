@@ -112,7 +112,7 @@ class Schema:
 
 
 class Paragraph(NamedTuple):
-    """What a row is headed by where it is a paragraph, empty if by its text; and such headings of other rows.
+    """The heading of a row shown as a paragraph (empty: its text is the heading), and headings of other rows.
 
     The others are those that concern some of the same time. ``saving`` has braces for the time that a change
     saves.

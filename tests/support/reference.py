@@ -168,7 +168,11 @@ def _first_sentence(text: str) -> str:
 def glossary_page() -> str:
     """Return docs/glossary.md: the noun of each public class, what it is, and where it stands."""
     rows = [
-        (re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower(), f"`{name}`, `{path}`", _escaped(text))
+        (
+            re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name).lower(),
+            f"`{name}`, `{path}`",
+            _escaped(text),
+        )
         for name, path, text in public_classes()
     ]
     return "\n".join(

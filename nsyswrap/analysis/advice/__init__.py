@@ -73,7 +73,7 @@ _SHARED = 0.1  # of the shorter of two findings: less in common is not said
 
 
 class Advice(NamedTuple):
-    """What is said about a capture.
+    """The findings, notes and facts on one capture.
 
     Of ``findings``, lost events come first, then those by the share of the time judged, the largest first,
     then ranges that time their GPU work wrongly. ``notes`` are on what is no finding. ``facts`` name no cost.

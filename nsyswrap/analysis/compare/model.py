@@ -344,10 +344,10 @@ class Obstacle:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What was found. ``pairs`` are in the order of GROUPS, then by the size of their cost.
+    """The result of comparing two sides: paired rows, verdicts and remarks.
 
-    ``no_verdicts`` says why no row was judged; empty if rows were. ``remarks`` are what else readers must
-    know.
+    ``pairs`` are in the order of GROUPS, then by the size of their cost. ``no_verdicts`` says why no row
+    was judged; empty if rows were. ``remarks`` are what else readers must know.
     """
 
     base: Side

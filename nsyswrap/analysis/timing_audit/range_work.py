@@ -90,7 +90,7 @@ def operations_of(whole: Capture, calls: Spans) -> OperationTimes:
 
 
 class OwnWork(NamedTuple):
-    """Own work of each range, times in ns; all fields are 0 for a range without own work.
+    """The GPU work that a range launched itself, times in ns; all fields are 0 for a range without own work.
 
     ``launches`` counts the calls that launched. ``first_call`` is the number of the first of them,
     ``first_start`` the start of its first operation. ``gpu`` is the sum of the durations of the operations,
@@ -129,7 +129,7 @@ def own_work(operations: OperationTimes, inside: EnclosedCalls) -> OwnWork:
 
 
 class NearbyWork(NamedTuple):
-    """Work near each range that is not its own, times in ns.
+    """GPU work around each range that the range did not launch, times in ns.
 
     ``earlier`` is the time from the range's start to the end of earlier work, 0 without any. ``before_own``
     is the end of the last operation that can have delayed the first own one, MISSING without any. ``other``

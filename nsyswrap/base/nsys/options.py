@@ -64,7 +64,7 @@ _STEP_AT = r"(?s)module|nvtx:.+|call:[\w.]+:[\w.]+"
 
 @dataclass(frozen=True)
 class OptionSpec:
-    """One row of the table.
+    """One option of recording: its flag, its help and its valid values.
 
     Command line: the ``flag`` (``--no-X`` sets the option to False), its ``help`` under the heading
     ``group``, and ``rare`` for --help-all. ``values``: texts can be repeated, seconds are above 0, a delay

@@ -223,7 +223,7 @@ class Argument(NamedTuple):
 
 @dataclass(frozen=True)
 class KindStyles:
-    """Looks of one kind of event: numbers in ``names`` and ``groups``, and arguments.
+    """The appearances of one kind of event: numbers in ``names`` and ``groups``, and arguments.
 
     A viewer paints slices of one group in one color. There may be no groups.
     """

@@ -36,7 +36,7 @@ def find_plot(name: str) -> Plot:
 
 @dataclass(frozen=True)
 class Plot:
-    """A kind of figure.
+    """A kind of picture that ``nsyswrap plot`` draws.
 
     ``compute`` returns the data of one capture. It raises NotInCapture if the capture lacks the events.
     ``figure`` draws the data of one or several captures by label, below the name of their program.

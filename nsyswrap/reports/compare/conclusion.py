@@ -53,11 +53,11 @@ _WORDS: dict[Outcome, str] = {
 
 @dataclass(frozen=True)
 class Conclusion:
-    """What a comparison comes to. ``pair`` is the row that speaks for the run; None if there is none.
+    """The verdict of a comparison in sentences.
 
-    ``heading`` and ``figures`` are the verdict, ``more`` its cause and what to do. The heading is empty if
-    there is nothing to judge. ``counts``: what is counted, before any time. ``marks`` are the figures in
-    ``figures`` that have a key.
+    ``pair`` is the row that speaks for the run; None if there is none. ``heading`` and ``figures`` are the
+    verdict, ``more`` its cause and what to do. The heading is empty if there is nothing to judge.
+    ``counts``: what is counted, before any time. ``marks`` are the figures in ``figures`` that have a key.
     """
 
     outcome: Outcome

@@ -51,10 +51,11 @@ _EDGE = 0.005  # of the time with GPU work: what lies apart by itself at either 
 
 
 class InitialView(NamedTuple):
-    """Times in ns. ``opens`` is the time that is seen first, and ``why`` names it.
+    """What the timeline shows when it opens, times in ns.
 
-    ``gpu`` is the time with nearly all GPU work; None without any. ``findings`` has the longest interval of
-    each finding by its name. ``spots`` are times whose events matter, best first.
+    ``opens`` is the time that is seen first, and ``why`` names it. ``gpu`` is the time with nearly all GPU
+    work; None without any. ``findings`` has the longest interval of each finding by its name. ``spots`` are
+    times whose events matter, best first.
     """
 
     opens: tuple[int, int]
