@@ -124,7 +124,7 @@ def not_overlapped(context: AdviceContext) -> Iterator[Finding]:
     rows = copies.rows[crosses & ~copies.pageable & (copies.size > TINY_BYTES)]
     copying, exposed = context.running(rows), _exposed(context, rows)
     alone = context.compute.length - intersection(context.compute, copying).length
-    potential = min(exposed.length, alone)
+    potential = min(context.most_saved_ns(exposed), alone)
     if not context.worth(potential) or copying.length - exposed.length > _HIDDEN * copying.length:
         return
     yield context.finding(
@@ -154,7 +154,7 @@ def copy_bound(context: AdviceContext) -> Iterator[Finding]:
     overlapped = copying.length - exposed.length
     alone = context.compute.length - overlapped
     busy = context.compute.length + exposed.length
-    ceiling = min(exposed.length, context.most_ns)
+    ceiling = context.most_saved_ns(exposed)
     if not (overlapped and context.worth(ceiling)) or context.worth(alone):
         return
     if copying.length < _COPY_BOUND * busy:

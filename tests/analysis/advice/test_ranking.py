@@ -153,6 +153,24 @@ def test_no_pageable_copy_saves_what_another_process_does_on_the_gpu(tmp_path: P
     assert copies.ceiling_ns == 19 * 120
 
 
+# 4242  copy[10 ....... 500)k[500 .... 1000)
+# 5555   k[10 ........ 490)
+def test_no_overlap_saves_time_in_which_another_process_computes(tmp_path: Path) -> None:
+    one = [
+        call("cudaMemcpyAsync", 0, 8, 1, pid=4242),
+        memcpy(1, 10, 500, 1 << 20, correlationId=1, globalPid=global_id(4242), srcKind=1, dstKind=2),
+        call("cudaLaunchKernel", 10, 18, 2, pid=4242),
+        kernel("k", 500, 1000, 2, pid=4242),
+    ]
+    other = [call("cudaLaunchKernel", 0, 8, 1, pid=5555), kernel("z", 10, 490, 1, pid=5555)]
+    rows = looped(*one, steps=20, pid=4242)
+    [alone] = answer_of(new(tmp_path, *rows)).findings
+    assert (alone.kind, alone.ceiling_ns) == ("copies_not_overlapped", 19 * 490)
+    (tmp_path / "shared").mkdir()
+    shared = answer_of(new(tmp_path / "shared", *rows, *looped(*other, steps=20, pid=5555)))
+    assert shared.findings == ()  # 10 of each 1000 ns are left
+
+
 def test_steps_are_no_spikes_because_another_process_uses_the_gpu(tmp_path: Path) -> None:
     one = [call("cudaLaunchKernel", 0, 8, 1, pid=4242), kernel("k", 8, 900, 1, pid=4242)]
     rows = looped(*one, steps=20, pid=4242, longer={5: 2000, 12: 2000})
