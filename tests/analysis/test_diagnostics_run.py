@@ -25,7 +25,7 @@ ROWS = [
     diagnostic("Profiling has started.", severity=1),
 ]
 SAME = "compare with runs at the same clock, or lock a lower clock with `nvidia-smi -lgc`"
-SHARED = "it may have delayed the work of this program; run again on a GPU of your own"
+SHARED = "this may have delayed the work of this program; run again on a GPU of your own"
 COMPLETE = "1 kernel; trace complete"
 MORE = "(-r diagnostics)"
 

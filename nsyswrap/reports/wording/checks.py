@@ -452,7 +452,7 @@ EFFECTS: Mapping[str, Text] = {
     "far_from_cores": (
         "copies and launches take longer; run it with numactl --cpunodebind={node} --membind={node}"
     ),
-    "other_processes": "it may have delayed the work of this program; run again on a GPU of your own",
+    "other_processes": "this may have delayed the work of this program; run again on a GPU of your own",
     "silent_nvtx": "use nsys 2025 or newer, or pip install 'nvtx<0.2.12'",
 }
 CURES: Mapping[str, Text] = {
