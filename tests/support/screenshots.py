@@ -121,6 +121,7 @@ def _few_ms(page: Page, path: Path) -> None:
             const count = inside.reduce((sum, [first, last]) => sum + last - first, 0);
             if (count > most) [most, from] = [count, start];
           }
+          timeline.act("none"); // what is selected at first lies elsewhere
           timeline.view.show(from, from + 5e6);
           timeline.draw();
           timeline.article.scrollIntoView();
