@@ -98,6 +98,12 @@ def test_a_click_or_a_key_on_the_strip_shows_a_step_and_back_leads_back(training
     assert ends(page) == pytest.approx((start - more, end + more))
     assert "outlier" in readout(page)
     assert columns.nth(ODD).get_attribute("class") == "chosen"
+    page.mouse.move(0, 0)  # the column below the pointer has a wider outline
+    line, above = (one.bounding_box() for one in (strip.locator(".below"), columns.nth(ODD)))
+    assert line
+    assert above
+    assert (line["x"], line["width"]) == pytest.approx((above["x"], above["width"]), abs=0.1)
+    assert line["y"] == pytest.approx(above["y"] + above["height"], abs=0.1)
     strip.focus()
     page.keyboard.press("ArrowRight")
     assert ends(page)[0] == pytest.approx(column(page, ODD + 1)[0], abs=0.02 * MS)

@@ -32,7 +32,7 @@ _HEIGHTS = (92, 56)  # pixels of the only strip, and of one of several
 _MOST_COLUMNS = 200  # more steps share a column
 _MOST_LAYERS = 6  # all else that the GPU did is one layer
 _HIGHEST = 4  # times the median: longer columns are cut
-_SHADED = "; shaded: shown in the timeline"
+_UNDERLINED = "; underlined: shown in the timeline"
 _NS_PER_S = 1_000_000_000
 _LEAST_OTHER = 0.005  # of the time: less is not worth a layer
 _MOST_ODD, _MOST_LOOPS, _MOST_MARKS, _NAME_WIDTH = 3, 3, 20, 30
@@ -130,7 +130,7 @@ def _strips(
     for owner, stretches in drawn.items():
         heading = f"{title}{_of_owner(owner, drawn)}"
         columns = list(_columns(label, stretches, [states for _, states in groups]))
-        note = _axis_note(stretches, columns) + (_SHADED if stretches is first else "")
+        note = _axis_note(stretches, columns) + (_UNDERLINED if stretches is first else "")
         yield element("h3", heading, element("span", note, class_="note"))
         columns = _marked(columns, loops)
         names |= dict.fromkeys(column.before for column in columns if column.before)

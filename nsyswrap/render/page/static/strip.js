@@ -5,6 +5,9 @@ class Strip {
     this.columns = [...svg.querySelectorAll("g[data-start]")];
     if (!this.columns.length) return;
     this.timeline = timelineOf(this.columns[0].dataset.label);
+    this.line = document.createElementNS(svg.namespaceURI, "rect"); // below the chosen column
+    this.line.setAttribute("class", "below");
+    svg.firstElementChild.append(this.line);
     svg.setAttribute("tabindex", 0);
     svg.setAttribute("role", "application");
     svg.addEventListener("click", ({ target }) => this.choose(this.columns.indexOf(target.closest("g[data-start]"))));
@@ -35,6 +38,8 @@ class Strip {
   mark(number) {
     this.chosen = number;
     this.columns.forEach((column, i) => column.classList.toggle("chosen", i === number));
+    const place = this.columns[number]?.querySelector("rect");
+    for (const name of ["x", "width"]) this.line.setAttribute(name, place?.getAttribute(name) ?? 0);
   }
 
   choose(number) {
