@@ -82,6 +82,13 @@ def test_in_a_selected_time_what_was_allocated_before_is_held(tmp_path: Path) ->
     ]
 
 
+def test_memory_is_not_held_at_the_time_of_its_free(tmp_path: Path) -> None:
+    rows = (nvtx("first", 8, 12), nvtx("then", 18, 22), kernel("k", 30, 31), freed(1, 20))
+    capture = opened(tmp_path, *rows, *allocated(1, 10, 5, 1), *allocated(2, 20, 8, 2))
+    assert found(capture, "range", "at_peak_bytes") == [("then", 8), ("first", 0)]
+    assert found(capture.select(time="20ns/25ns"), "range", "at_peak_bytes") == [("then", 8)]
+
+
 @pytest.mark.parametrize("time", ["81ns/85ns", "96ns/99ns"])
 def test_a_selected_time_without_any_event_still_holds_memory(tmp_path: Path, time: str) -> None:
     rows = [row for row in example() if row.table != "CUPTI_ACTIVITY_KIND_KERNEL"]
