@@ -17,6 +17,7 @@ from conftest import ROOT
 from slurm_cluster import Cluster, running_cluster
 from waiting import PATIENCE_S, wait_until
 
+from nsyswrap.base.folder_lock import LOCK
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.run_folder import EXPORT
 
@@ -77,8 +78,9 @@ class Users:
         return done.returncode, done.stdout + done.stderr
 
     def contents(self) -> dict[str, bytes]:
-        """Return what every file holds that changes no more."""
-        ended = [run for run in (self.folder / "out/runs").iterdir() if (run / "digest.json").exists()]
+        """Return what every file holds that changes no more: of runs that are complete and not locked."""
+        runs = [run for run in (self.folder / "out/runs").iterdir() if (run / "digest.json").exists()]
+        ended = [run for run in runs if not (run / LOCK).exists()]
         paths = [self.folder / "out/batch.json", *(path for run in ended for path in run.rglob("*"))]
         return {str(path): path.read_bytes() for path in paths if path.is_file()}
 
