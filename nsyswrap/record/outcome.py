@@ -129,8 +129,10 @@ def _cut_short(words: str, lack: str, spec: RunSpec, evidence: RunEvidence) -> t
         return f"{words}; nsys had not started the program", temporary_room(spec.options.env)
     if lack and spec.options.steps is not None and evidence.steps.first is None:
         return f"{words}; {_why_no_steps(spec, evidence)[0]}", ""
-    if lack:
-        return f"{words}; no report: {lack}", _read_command(spec, evidence)
+    if lack:  # the log of an nsys that we killed tells what our kill did to it
+        meaning, cure = ("", "") if evidence.ending.killed else command.fault(evidence.log)
+        hint = "; ".join(filter(None, (cure, _read_command(spec, evidence))))
+        return f"{words}; no report: {meaning or lack}", hint
     missing = hooked.shortfall(spec.options, evidence.steps, spec.program.name)
     return "; ".join(filter(None, (words, missing))), ""
 

@@ -45,3 +45,17 @@ def test_the_outcome_and_the_exit_code_of_a_run(
     run = RunSpec(Program(("./train",), "train"), tmp_path, RecordingOptions(timeout_s=5.0))
     status = judge(run, evidence)
     assert (status.outcome, status.program_code, status.exit_code) == outcome
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_stopped_run_without_a_report_says_what_nsys_says(tmp_path: Path, *, killed: bool) -> None:
+    """Its agent crashed at the end of the program. Where nsyswrap killed nsys, this is no news."""
+    log = "Connection to Agent lost. This is most likely a bug. Internal reason: 'End of file'.\n"
+    end = NsysEnd(143, signal.SIGTERM, timed_out=False, killed=killed)
+    evidence = RunEvidence(end, True, 0, log, None, tmp_path, (), HookNotes())  # noqa: FBT003
+    status = judge(RunSpec(Program(("./train",), "train"), tmp_path), evidence)
+    reason = (
+        "the export is missing" if killed else "nsys lost the connection to its agent, as if that was killed"
+    )
+    assert status.message == f"stopped by SIGTERM; no report: {reason}"
+    assert status.hint == ("" if killed else "profile again")

@@ -28,6 +28,7 @@ from nsyswrap.base.run_folder import (
     CONDITIONS,
     DIGEST,
     EXPORT,
+    LOG,
     RECORDING,
     REPORT,
     RUN,
@@ -76,7 +77,8 @@ def test_a_signal_that_is_repeated_at_once_costs_nothing(
     assert process.returncode in (128 + number, -number)
     status = RunFolder(tmp_path / "run").read_status()
     assert status.outcome == "interrupted"
-    assert check_export(tmp_path / "run" / EXPORT) == "", status
+    said = (tmp_path / "run" / LOG).read_text()
+    assert check_export(tmp_path / "run" / EXPORT) == "", (status, said)
 
 
 def test_a_second_signal_that_comes_late_ends_the_run_at_once(
