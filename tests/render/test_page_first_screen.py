@@ -103,7 +103,7 @@ def test_a_click_or_a_key_on_the_strip_shows_a_step_and_back_leads_back(training
     assert line
     assert above
     assert (line["x"], line["width"]) == pytest.approx((above["x"], above["width"]), abs=0.1)
-    assert line["y"] == pytest.approx(above["y"] + above["height"], abs=0.1)
+    assert line["y"] == pytest.approx(above["y"] + above["height"] + 2, abs=0.1)
     strip.focus()
     page.keyboard.press("ArrowRight")
     assert ends(page)[0] == pytest.approx(column(page, ODD + 1)[0], abs=0.02 * MS)
@@ -180,6 +180,13 @@ def test_a_copied_link_holds_the_place_and_the_switch(training: Path, visit: Vis
         other.goto(link)
         assert ends(other) == pytest.approx(seen, abs=2)
         assert other.get_by_label(part).is_checked()
+
+
+def test_the_switch_names_the_steps_that_were_chosen(tmp_path: Path) -> None:
+    capture = open_capture(run_folder("ladder/start", tmp_path))
+    page = render({"x": capture.select(steps="5-7")})
+    assert re.findall(r'<input type="radio"[^>]*>([^<]*)', page) == ["steps 5 to 7", "whole capture"]
+    assert " busy in steps 5 to 7" in page
 
 
 def test_the_bar_of_the_answer_has_a_legend_in_the_colors_of_the_steps(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from nsyswrap.base.version import version
 from nsyswrap.render.page.charts import hue_rules, textures
 from nsyswrap.render.page.html import Markup, element, section
 from nsyswrap.render.page.subject import Subject
+from nsyswrap.reports.answer.lines import part_name
 from nsyswrap.reports.ranks import make_job
 
 if TYPE_CHECKING:
@@ -168,17 +169,20 @@ def _first_line(title: str, subject: Subject) -> Markup:
         "div",
         element("h1", title),
         element("p", " · ".join(facts), class_="facts"),
-        _switch() if subject.steady is not None else None,
+        _switch(subject) if subject.steady is not None else None,
         element("button", "Copy link", type="button", class_="copy-link", hidden=True),
         class_="line",
     )
 
 
-def _switch() -> Markup:
+def _switch(subject: Subject) -> Markup:
     """Return the choice of the part that all figures are about; it works without scripts."""
+    answers = [subject.summaries[label].answer for label in subject.captures if subject.is_steady(label)]
+    judged = {part_name(answer).removeprefix("the ") for answer in answers if answer is not None}
+    steady = judged.pop() if len(judged) == 1 else "steady part"
     choices = (
         element("label", element("input", type="radio", name="part", id=name, checked=name == "steady"), text)
-        for name, text in (("steady", "steady part"), ("whole", "whole capture"))
+        for name, text in (("steady", steady), ("whole", "whole capture"))
     )
     return element("fieldset", element("legend", "Figures of", class_="unseen"), *choices, class_="switch")
 
