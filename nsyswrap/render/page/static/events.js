@@ -56,18 +56,9 @@ class Events {
   // The calls and what they launched, as pairs, of which one is this event.
   launches(i) {
     if (this.call[i] >= 0) return [[this.call[i], i]];
-    this.launched ??= this.byCall();
-    return (this.launched.get(i) || []).map((work) => [i, work]);
-  }
-
-  byCall() {
-    const found = new Map();
-    this.call.forEach((call, i) => {
-      if (call < 0) return;
-      if (!found.has(call)) found.set(call, []);
-      found.get(call).push(i);
-    });
-    return found;
+    const pairs = [];
+    for (let at = this.call.indexOf(i); at >= 0; at = this.call.indexOf(i, at + 1)) pairs.push([i, at]);
+    return pairs;
   }
 
   // The events of these names in order of time.
