@@ -141,7 +141,7 @@ class IdleWatch:
             cpu_s > _WAITING_CPU * passed_s
             or cpu_s + wait_s > _STARVED * passed_s
             or size - self._bytes > _WAITING_BYTES_S * passed_s
-            or any(state(thread) == b"D" for thread in threads)
+            or any(state(thread) in (b"D", b"R") for thread in threads)
         )
         self._busy_ns, self._bytes = busy_ns, size
         # A single look can mislead on a busy machine. The pauses of a job that was stopped do not count.

@@ -79,11 +79,13 @@ class ProcessWatch:
         guard.kill([*self.members.living(), self.process.pid])
         self.killed = True
 
-    def drain(self, leave_s: float, look: Callable[[list[int]], None] = lambda _: None) -> None:
-        """Kill what is left of the run, ``leave_s`` seconds from now. ``look`` gets it in each round."""
+    def drain(self, leave_s: float, is_busy: Callable[[list[int]], bool] = lambda _: False) -> None:
+        """Kill what is left of the run, ``leave_s`` seconds from now, or later once it is not busy any more.
+
+        ``is_busy`` gets what is left in each round.
+        """
         deadline = time.monotonic() + leave_s
-        while (left := self.members.living()) and time.monotonic() < deadline:
-            look(left)
+        while (left := self.members.living()) and (is_busy(left) or time.monotonic() < deadline):
             time.sleep(POLL_S)
         guard.kill(self.members.living())
 

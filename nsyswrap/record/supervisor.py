@@ -33,6 +33,7 @@ STOP_PROGRAM_S = 5  # a program that ignores its signal is killed after this, so
 STOP_IN_JOB_S = guard.STOP_PROGRAM_S  # the same in a job, whose program Slurm has signalled
 ALONE_S = 1.5  # Slurm signals all processes of a job: a program that ends by then gets no second signal
 _LOOK_S = 1.0
+_PAUSE_S = 3  # an agent that does nothing for so long has completed its recording
 _TAIL_BYTES = 4096
 
 
@@ -84,6 +85,7 @@ class Supervisor:
     _looked_at: float = 0.0
     _not_before: float = 0.0
     _message: str = ""
+    _left_at: float = 0.0
     _began: float = field(default_factory=time.monotonic)
     _has_started: bool = False
     _run: guard.RunProcesses = field(init=False)
@@ -105,6 +107,7 @@ class Supervisor:
         watch.on_signal, watch.pause, self._watch = self._tell_signal, self.timed.pause, watch
         watch.wait()
         if not leave_program:
+            self._left_at = time.monotonic()
             watch.drain(LEAVE_S, self._end_leftovers)
             self._show("")
         first = self.received[0] if self.received else None
@@ -231,10 +234,16 @@ class Supervisor:
         with suppress(OSError):
             self.on_progress(message)
 
-    def _end_leftovers(self, left: list[int]) -> None:
-        """End what is left of the program, unless nsys ended by itself: its helpers end soon."""
+    def _end_leftovers(self, left: list[int]) -> bool:
+        """End what is left of the program, unless nsys ended by itself. Return True if its agent is busy.
+
+        When nsys has died or has lost its agent, the agent completes the recording. It can wait for a CPU.
+        """
+        programs = [pid for pid in left if self._is_program(pid)]
         if self.received or self._watch.since_s >= 0 or self.process.returncode < 0:
-            guard.kill([pid for pid in left if self._is_program(pid)])
+            guard.kill(programs)
+        idle_s = self._idleness.idle_s(left)
+        return not programs and idle_s < _PAUSE_S and time.monotonic() < self._left_at + guard.STOP_NSYS_S
 
     def _members(self) -> list[int]:
         return self._run.living()

@@ -31,3 +31,14 @@ def test_a_second_signal_that_a_busy_machine_delays_kills_nothing(monkeypatch: p
         watch.wait()
     assert killed[:4] == [False] * 4
     assert watch.killed
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_what_is_busy_after_the_end_is_killed_only_when_it_is_no_more(*, busy: bool) -> None:
+    """As nsys' agent, which completes its recording without nsys and waits for a busy CPU."""
+    with subprocess.Popen(
+        ["sleep", "1"], env={guard.MARK: "of the left", "PATH": "/usr/bin:/bin"}
+    ) as process:
+        watch = ProcessWatch(process, guard.RunProcesses("of the left"), [], None)
+        watch.drain(REPEAT_S, lambda left: busy and process.pid in left)
+    assert process.returncode == (0 if busy else -signal.SIGKILL)
