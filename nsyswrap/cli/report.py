@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -337,7 +337,8 @@ def _write(document: Document, plan: ReportPlan) -> None:
         write_csv(asked.csv_folder, document.tables, asked.layout)
     if not asked.prints_tables:
         return
-    with step(f"writing {asked.form} …"):
+    on_terminal = not asked.output and sys.stdout.isatty()
+    with nullcontext() if on_terminal else step(f"writing {asked.form} …"):  # not among the rows
         document = document._replace(tables=[_for_program(table, asked) for table in document.tables])
         if asked.readable:
             document = document._replace(tables=names.readable_tables(document.tables))

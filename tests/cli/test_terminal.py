@@ -6,6 +6,7 @@ import pty
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -36,11 +37,13 @@ grid = {{ v = [{evil}, "b"] }}
 ON_TERMINAL = {"TERM": "xterm", "COLUMNS": "100"}
 
 
-def at_terminal(folder: Path, environment: dict[str, str], *arguments: str) -> str:
+def at_terminal(
+    folder: Path, environment: dict[str, str], *arguments: str, python: Sequence[str] = ("-m", "nsyswrap")
+) -> str:
     """Return all that a command prints on a terminal, both streams, as the terminal gets it."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "nsyswrap", *arguments],
+        [sys.executable, *python, *arguments],
         cwd=folder,
         env={**environment, **ON_TERMINAL},
         stdin=subprocess.DEVNULL,
@@ -151,6 +154,16 @@ def test_a_terminal_without_utf8_gets_ascii_in_columns(
         "  50.0     20.0 us          1  20.0 us  20.0 us  \\u6f22\\u5b57 u",
         "... 4 columns left out for width (--format csv has all)",
     ]
+
+
+@pytest.mark.parametrize("form", ["text", "csv", "markdown"])
+def test_no_progress_is_shown_among_the_rows(folder: Path, environment: dict[str, str], form: str) -> None:
+    at_once = "from nsyswrap.cli import main, output; output._PATIENCE_S = 0.0; main()"  # every step is slow
+    command = ["report", "x.sqlite", "-r", "cuda_gpu_kern_sum", "--format", form]
+    got = at_terminal(folder, environment, *command, python=["-c", at_once])
+    assert "reading" in got.rpartition("\r")[0]
+    assert "writing" not in got
+    assert "Instances" in got.rpartition("\r")[2]
 
 
 @sampled(
