@@ -75,7 +75,7 @@ class CaptureReader(CaptureColumns):
         selection = self.view.selection
         if selection.clip is not None or not selection.windowed:
             return super().selected
-        return f"{selection.part(self.window)}; {_UNDECIDED}"
+        return f"{selection.criteria(self.window)}; {_UNDECIDED}"
 
     @property
     def answer(self) -> NotebookAnswer:

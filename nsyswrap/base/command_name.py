@@ -49,7 +49,7 @@ def _from_here(program: str) -> str:
     return program
 
 
-def _is_same(found: str | None, started: str) -> bool:
+def _is_same(executable: str | None, started: str) -> bool:
     with suppress(OSError):
-        return found is not None and pathlib.Path(found).samefile(started)
+        return executable is not None and pathlib.Path(executable).samefile(started)
     return False

@@ -133,11 +133,11 @@ class PrivateFolder:
 
 
 @contextmanager
-def private_folder(place: Path) -> Iterator[PrivateFolder]:
-    """Make a PrivateFolder in ``place`` for the block. Raises OSError."""
+def private_folder(parent: Path) -> Iterator[PrivateFolder]:
+    """Make a PrivateFolder in ``parent`` for the block. Raises OSError."""
     with ExitStack() as opened:
         with shielded():  # no signal comes between the making and the callback
-            path = Path(tempfile.mkdtemp(prefix=".nsyswrap-", dir=place))
+            path = Path(tempfile.mkdtemp(prefix=".nsyswrap-", dir=parent))
             private = PrivateFolder(path, os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW))
             opened.callback(private.remove)
         # On NFS the files of root can be those of nobody.

@@ -202,13 +202,13 @@ class RunFolder:
         """
         with paths.writing(self.path):
             self._clear(force=force)
-            part = self._part(STATUS)
+            partial = self._partial_path(STATUS)
             try:
-                with os.fdopen(open_private(part, _file_mode(STATUS, self.share)), "wb") as file:
+                with os.fdopen(open_private(partial, _file_mode(STATUS, self.share)), "wb") as file:
                     os.posix_fallocate(file.fileno(), 0, _STATUS_ROOM)
                 self.write(RUN, facts)
             except (OSError, OutputError):  # the file would block the next attempt
-                part.unlink(missing_ok=True)
+                partial.unlink(missing_ok=True)
                 raise
 
     def check_free(self, *, force: bool = False) -> set[str]:
@@ -238,7 +238,7 @@ class RunFolder:
         self.path.chmod(_folder_mode(self.share))
         for name in FILES:
             (self.path / name).unlink(missing_ok=True)
-            self._part(name).unlink(missing_ok=True)
+            self._partial_path(name).unlink(missing_ok=True)
         if is_page(self.path / PAGE):
             (self.path / PAGE).unlink()
         for pattern in (f"{WORK}*", SCENARIO_FILES):  # WORK: of a killed run
@@ -254,17 +254,17 @@ class RunFolder:
         text = (
             content if isinstance(content, str) else json.dumps(content, indent=1, ensure_ascii=False) + "\n"
         )
-        part, target = self._part(name), self.path / name
+        partial, target = self._partial_path(name), self.path / name
         with paths.writing(target):
             earlier = paths.status(target, follow=False)
             mode = earlier.st_mode if earlier and S_ISREG(earlier.st_mode) else _file_mode(name, self.share)
             try:
-                with os.fdopen(open_private(part, mode), "wb") as file:
+                with os.fdopen(open_private(partial, mode), "wb") as file:
                     file.write(text.encode("utf-8", "surrogateescape"))
                     file.truncate()
-                part.replace(target)
+                partial.replace(target)
             finally:
-                part.unlink(missing_ok=True)
+                partial.unlink(missing_ok=True)
 
     def take(self, source: Path, name: str) -> None:
         """Move a file of the same file system into the folder, under ``name``. Raises OutputError."""
@@ -309,7 +309,7 @@ class RunFolder:
         valid = {key: value for key, value in run.items() if _fits(key, value)}
         return {key: {} for key in _TABLES if key in run} | valid
 
-    def _part(self, name: str) -> Path:
+    def _partial_path(self, name: str) -> Path:
         return self.path / f".{name}.part"
 
 

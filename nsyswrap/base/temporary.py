@@ -30,11 +30,11 @@ def shielded() -> Iterator[None]:
 
 
 @contextmanager
-def temporary_folder(place: Path | None = None, prefix: str = "nsyswrap-") -> Iterator[Path]:
-    """Yield a new private folder in ``place``, by default in TMPDIR, and remove it. Raises OSError."""
+def temporary_folder(parent: Path | None = None, prefix: str = "nsyswrap-") -> Iterator[Path]:
+    """Yield a new private folder in ``parent``, by default in TMPDIR, and remove it. Raises OSError."""
     with ExitStack() as folders:
         with shielded():  # no signal comes between the making and the callback
-            folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
+            folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
             folders.callback(_remove, folder)
         yield folder
 

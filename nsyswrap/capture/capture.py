@@ -198,8 +198,8 @@ class Capture:
         if not self.view.selection.narrows:
             return self._all_columns(kind, fields)
         missing = [field for field in fields if (kind, field) not in self._selected]
-        for field, part in self._part(kind, missing).items():
-            values = self._clipped_times(kind)[field] if self._clips and field in schema.SPANS else part
+        for field, unclipped in self._unclipped(kind, missing).items():
+            values = self._clipped_times(kind)[field] if self._clips and field in schema.SPANS else unclipped
             values.flags.writeable = False
             self._selected[kind, field] = values
         return {field: self._selected[kind, field] for field in fields}
@@ -282,9 +282,9 @@ class Capture:
 
     def _kept_events(self, kind: str) -> dict[str, NDArray[Any]]:
         """Return times and owners of the selected rows, before they are clipped."""
-        return self._part(kind, [field for field in _SELECTED_BY if field in schema.events(kind).fields])
+        return self._unclipped(kind, [field for field in _SELECTED_BY if field in schema.events(kind).fields])
 
-    def _part(self, kind: str, fields: Sequence[str]) -> dict[str, NDArray[Any]]:
+    def _unclipped(self, kind: str, fields: Sequence[str]) -> dict[str, NDArray[Any]]:
         """Return fields of the selected rows, before they are clipped."""
         return self.at(kind, self._kept(kind), *fields)
 

@@ -111,8 +111,8 @@ class Selection:
             self, clip=clip if self.windowed else self.clip, first=first if self.nvtx else self.first
         )
 
-    def part(self, window: Window) -> str:
-        """Return the selected part as text with the number of NVTX ranges, or an empty text."""
+    def criteria(self, window: Window) -> str:
+        """Return what selects events, with the number of NVTX ranges; an empty text if nothing does."""
         parts = [_instances(self, window)] if self.nvtx else []
         if self.windowed and not self.nvtx:
             parts.append(f"time {self.time}")
@@ -121,10 +121,10 @@ class Selection:
         return "; ".join(parts)
 
     def text(self, window: Window) -> str:
-        """Return the selection as text for messages: the part, and whether rows are clipped to it."""
+        """Return the selection as text for messages: its criteria, and whether rows are clipped to it."""
         ends = "their ends" if window.several else "its ends"
         rule = f"rows cut at {ends} (--clip yes)" if self.clip else "whole rows (--clip no)"
-        return "; ".join(filter(None, [self.part(window), rule if self.windowed else ""]))
+        return "; ".join(filter(None, [self.criteria(window), rule if self.windowed else ""]))
 
 
 def _instances(selection: Selection, window: Window) -> str:

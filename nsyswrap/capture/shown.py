@@ -29,25 +29,25 @@ class SharedNames:
 
     def __init__(self, search: Search) -> None:
         self._search = search
-        self._shown: dict[str, str] = {}  # of texts that change, and those with "redacted" in them
+        self._redacted: dict[str, str] = {}  # of texts that change, and those with "redacted" in them
         self._originals: dict[str, str] = {}  # of the latter, by what is shown
         self._copies: Counter[str] = Counter()
 
     @property
     def replaced(self) -> frozenset[str]:
         """What is shown of the texts that were changed."""
-        return frozenset(shown for text, shown in self._shown.items() if shown != text)
+        return frozenset(shown for text, shown in self._redacted.items() if shown != text)
 
     def of(self, texts: Iterable[str]) -> dict[str, str]:
         """Return what is shown of each text that is shown in another form."""
         known = dict.fromkeys(texts)
-        changes = self._search.changes([text for text in known if text not in self._shown])
+        changes = self._search.changes([text for text in known if text not in self._redacted])
         unchanged = (text for text in known if text not in changes)  # these keep their names
         for text in (*unchanged, *changes):
             new = changes.get(text, text)
-            if REMOVED in new and text not in self._shown:
-                self._shown[text] = self._distinct(text, new)
-        return {text: shown for text in known if (shown := self._shown.get(text, text)) != text}
+            if REMOVED in new and text not in self._redacted:
+                self._redacted[text] = self._distinct(text, new)
+        return {text: shown for text in known if (shown := self._redacted.get(text, text)) != text}
 
     def text(self, text: str) -> str:
         """Return a text that is no name as others see it."""
@@ -96,7 +96,7 @@ class SharedExport:
         if table not in _SEARCHED:
             return columns
         return [
-            self._shown(table, name, column) if kind == "text" else column
+            self._redacted_column(table, name, column) if kind == "text" else column
             for (name, kind), column in zip(wanted, columns, strict=True)
         ]
 
@@ -125,7 +125,7 @@ class SharedExport:
     def _pairs(self, table: str) -> list[tuple[Any, ...]]:
         return self._export.select(table, *places.PAIR, required=False)
 
-    def _shown(self, table: str, name: str, column: NDArray[Any]) -> NDArray[Any]:
+    def _redacted_column(self, table: str, name: str, column: NDArray[Any]) -> NDArray[Any]:
         if (table, name) not in self._arrays:
             shown = self.names.of(filter(None, column.tolist()))
             made = np.array([shown.get(text, text) for text in column.tolist()], object) if shown else column
@@ -145,9 +145,9 @@ def shown_command(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(value for _, value in _named(rows, values.shown_search().text))
 
 
-def _named(rows: Sequence[tuple[Any, ...]], shown: Callable[[str], str]) -> list[tuple[Any, ...]]:
+def _named(rows: Sequence[tuple[Any, ...]], redact: Callable[[str], str]) -> list[tuple[Any, ...]]:
     """Return names and values, of which arguments lack secrets, also those that only others give away."""
     line = {name: value for name, value in rows if name and value and places.ARGUMENT.search(name)}
     secret = dict(places.secret_arguments(line.items()))
-    new = {name: REMOVED if name in secret else shown(value) for name, value in line.items()}
+    new = {name: REMOVED if name in secret else redact(value) for name, value in line.items()}
     return [(name, new.get(name, value)) for name, value in rows]

@@ -173,25 +173,25 @@ def _read(  # noqa: PLR0913, PLR0917 - one way for both
     row_ends = np.cumsum(leaves.rows)
     count = int(row_ends[-1])
     checked = random.Random(table).sample(range(count), min(_CHECKED_ROWS, count))  # noqa: S311 - a sample, no secret
-    found: dict[int, list[int]] = {}
+    decoded: dict[int, list[int]] = {}
 
-    def block(part: slice) -> T:
-        rows = slice(int(row_ends[part.start] - leaves.rows[part.start]), int(row_ends[part.stop - 1]))
+    def block(span: slice) -> T:
+        rows = slice(int(row_ends[span.start] - leaves.rows[span.start]), int(row_ends[span.stop - 1]))
         columns = room(rows)
-        pages = file.block(leaves.numbers[part])
-        if not np.array_equal(row_counts(pages), leaves.rows[part]):
+        pages = file.block(leaves.numbers[span])
+        if not np.array_equal(row_counts(pages), leaves.rows[span]):
             raise Miscounted("pages with rows missing, or a file that changes meanwhile")
         read_integers(pages, {places[name]: values for name, values in columns.items()})
         for row in checked:
             if rows.start <= row < rows.stop:
-                found[row] = [int(columns[name][row - rows.start]) for name in names]
+                decoded[row] = [int(columns[name][row - rows.start]) for name in names]
         return work(columns)
 
     blocks = _blocks(file, leaves)
     if len(blocks) > _FEW_BLOCKS:
         np.empty(_KEPT_BYTES, np.uint8)  # once it is freed, glibc does not return smaller pieces one by one
     yield from in_threads(block, blocks, _THREADS, _FEW_BLOCKS)
-    _check_rows(file, table, leaves, names, found)
+    _check_rows(file, table, leaves, names, decoded)
 
 
 def _places(db: sqlite3.Connection, table: str, names: Sequence[str]) -> dict[str, int]:
@@ -276,14 +276,14 @@ def _check_count(db: sqlite3.Connection, table: str, count: int) -> None:
 
 
 def _check_rows(
-    file: PageFile, table: str, leaves: Leaves, names: Sequence[str], found: dict[int, list[int]]
+    file: PageFile, table: str, leaves: Leaves, names: Sequence[str], decoded: dict[int, list[int]]
 ) -> None:
     """Compare rows with SQLite's."""
     row_ends = np.cumsum(leaves.rows)
     sql = statement("SELECT {columns} FROM {table} WHERE _rowid_ = ?", columns=names, table=table)
-    for row, mine in found.items():
+    for row, row_values in decoded.items():
         leaf = int(np.searchsorted(row_ends, row, "right"))
         slot = row - int(row_ends[leaf] - leaves.rows[leaf])
         values = file.db.execute(sql, (rowid(file.pages(int(leaves.numbers[leaf])), slot),)).fetchone()
-        if [MISSING if value is None else value for value in values or ()] != mine:
+        if [MISSING if value is None else value for value in values or ()] != row_values:
             raise NotPlain("other values than SQLite finds")

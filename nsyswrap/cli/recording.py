@@ -41,7 +41,7 @@ def table_options(rows: Mapping[str, OptionSpec], defaults: object = None) -> Ca
                 is_flag=row.values == "flag",
                 multiple=row.values == "texts",
                 default=False if row.values == "flag" else getattr(defaults, name, None) or None,
-                show_default=row.shown,
+                show_default=row.show_default,
                 metavar=row.metavar,
                 rare=row.rare,
                 left_out=row.left_out,

@@ -226,7 +226,7 @@ def test_values_for_people_are_off_by_half_a_percent_at_most(value: int, unit: U
 @FIXED
 @given(st.one_of(TIMES, st.integers(LEAST, MOST)))
 def test_a_time_as_it_is_said_selects_the_same(time: int) -> None:
-    said = parse_selection(f"{time}/").part(whole_time()).removeprefix("time ")
+    said = parse_selection(f"{time}/").criteria(whole_time()).removeprefix("time ")
     assert parse_time(said) == (time, None)
 
 

@@ -68,8 +68,8 @@ class OptionSpec:
 
     Command line: the ``flag`` (``--no-X`` sets the option to False), its ``help`` under the heading
     ``group``, and ``rare`` for --help-all. ``values``: texts can be repeated, seconds are above 0, a delay
-    can be 0. ``left_out`` counts if no number follows. ``shown``: the help shows the default, or this text.
-    ``nsys``: the options of nsys that say the same.
+    can be 0. ``left_out`` counts if no number follows. ``show_default``: the help shows the default, or this
+    text. ``nsys``: the options of nsys that say the same.
 
     Plan: ``plan`` is the position among the keys of [nsys], 0 for none, and ``key`` the name there.
     ``python`` is the name in ``nsyswrap.profile``. Both are that of the field if empty.
@@ -87,7 +87,7 @@ class OptionSpec:
     completions: tuple[str, ...] = ()
     rare: bool = False
     left_out: int | None = None
-    shown: bool | str = False
+    show_default: bool | str = False
     plan: int = 0
     key: str = ""
     python: str = ""
@@ -150,7 +150,7 @@ class RecordingOptions:
         "Trace these APIs.",
         default="cuda,nvtx",
         metavar="APIS",
-        shown=True,
+        show_default=True,
         plan=1,
         nsys=("trace",),
     )
@@ -232,7 +232,7 @@ class RecordingOptions:
         "Use this nsys.",
         metavar="PATH",
         rare=True,
-        shown="$NSYSWRAP_NSYS, PATH",
+        show_default="$NSYSWRAP_NSYS, PATH",
         plan=14,
         key="path",
         stored="run",

@@ -108,10 +108,10 @@ def is_range(value: str) -> bool:
     return value in _RANGES
 
 
-def translate(words: Sequence[str], own: Mapping[str, bool]) -> Translation:
+def translate(words: Sequence[str], options: Mapping[str, bool]) -> Translation:
     """Return what says the same to nsyswrap as a command line that has options of nsys.
 
-    ``own`` has the options of the command, and whether they take a value. The words from the program on stay
+    ``options`` has those of the command, and whether they take a value. The words from the program on stay
     as they are.
     """
     done, rest = Translation(), [*words]
@@ -120,9 +120,9 @@ def translate(words: Sequence[str], own: Mapping[str, bool]) -> Translation:
         word = rest.pop(0)
         flag, equals, value = word.partition("=") if word.startswith("--") else (word[:2], word[2:], word[2:])
         option = option_of_nsys(word)
-        if not option or (flag in own and f"--{option}" not in own):
+        if not option or (flag in options and f"--{option}" not in options):
             done.words.append(word)
-            if own.get(flag) and not equals and rest:
+            if options.get(flag) and not equals and rest:
                 done.words.append(rest.pop(0))
             continue
         is_flag = {*_DEFAULTS.get(option, ())} & {*_FLAGS}

@@ -139,15 +139,15 @@ def _search(export: Export) -> tuple[Search, cells.StringUses]:
     return values.search_for(export, names), strings
 
 
-def _kept(part: Path, search: Search, strings: cells.StringUses, source: Path) -> dict[str, int]:
+def _kept(copy: Path, search: Search, strings: cells.StringUses, source: Path) -> dict[str, int]:
     """Count the names that hold a value. Raises OutputError if the file holds one in any other place."""
-    remaining = places.values_in(part, search)
+    remaining = places.values_in(copy, search)
     if not remaining:
         return {}
-    with closing(_opened(part)) as db:
-        found = cells.DatabaseCells(db, search, strings)
-        counts = found.count_kept()
-    if remaining - found.remaining:
+    with closing(_opened(copy)) as db:
+        edited = cells.DatabaseCells(db, search, strings)
+        counts = edited.count_kept()
+    if remaining - edited.remaining:
         raise OutputError(
             f"{source} cannot be redacted: "
             "a removed value is in the definition of a table, or begins in one cell and ends in the next",
@@ -228,9 +228,9 @@ def _reading(source: Path, target: Path | None = None) -> Iterator[None]:
 
 
 @contextmanager
-def _whole_copy(source: Path, part: Path) -> Iterator[Path]:
-    """Yield a temporary copy beside ``part``, to delete from. Raises OSError if there is no room for it."""
-    with temporary_folder(part.parent) as folder:
+def _whole_copy(source: Path, target: Path) -> Iterator[Path]:
+    """Yield a temporary copy beside ``target``, to delete from. Raises OSError if there is no room for it."""
+    with temporary_folder(target.parent) as folder:
         yield copies_of([source], folder)[0]
 
 
@@ -261,14 +261,14 @@ def _editing(path: Path) -> sqlite3.Connection:
     return db
 
 
-def _copy(source: Path, part: Path) -> None:
+def _copy(source: Path, target: Path) -> None:
     """Write a copy of a file that contains its rows and no deleted bytes.
 
     SQLite overwrites deleted bytes, but a page can contain them a second time.
     """
-    os.close(os.open(part, os.O_CREAT | os.O_EXCL, 0o600))  # for an error with a reason, which SQLite lacks
+    os.close(os.open(target, os.O_CREAT | os.O_EXCL, 0o600))  # for an error with a reason, which SQLite lacks
     with closing(_opened(source)) as db:
-        db.execute("VACUUM INTO ?", (part.as_uri(),))  # as a text its name would have to be UTF-8
+        db.execute("VACUUM INTO ?", (target.as_uri(),))  # as a text its name would have to be UTF-8
 
 
 def _without_rule(export: Export) -> tuple[str, ...]:

@@ -26,27 +26,27 @@ _CHANGES = f"{{is_text}} AND {_NEW} <> CAST({{column}} AS BLOB)"
 class StringUses:
     """Ids of StringIds: names of ``events``, which are never changed, of ``modules``, and what is deleted.
 
-    ``shown`` has the other names that reports can show, such as those of NVTX ranges.
+    ``visible`` has the other names that reports can show, such as those of NVTX ranges.
     """
 
     events: set[int]
     modules: set[int]
-    shown: set[int]
+    visible: set[int]
     deleted: set[int]
 
 
 def sort_strings(export: Export) -> StringUses:
     """Sort the strings of an export by the columns that refer to them."""
-    events, modules, shown = set[int](), set[int](), set[int]()
+    events, modules, visible = set[int](), set[int](), set[int]()
     for table, columns in export.tables.items():
         rule = None if table in (schema.STRINGS, *places.OUTPUT_TABLES) else rule_of(table)
         for column in columns if rule is not None else ():
             if column == "module":
                 modules |= places.values(export, table, column)
             elif schema.STRING_COLUMN.fullmatch(column) and rule is not None:
-                ids = shown if column in rule.searched else events
+                ids = visible if column in rule.searched else events
                 ids |= places.values(export, table, column)
-    return StringUses(events, modules - events, shown, set(places.environment_strings(export)))
+    return StringUses(events, modules - events, visible, set(places.environment_strings(export)))
 
 
 class DatabaseCells:
@@ -71,7 +71,7 @@ class DatabaseCells:
         self._originals: dict[bytes, bytes] = {}  # of names with "redacted" in them, by the name
         self._new: dict[bytes, bytes] = {}
         self._copies: Counter[bytes] = Counter()
-        self._found = self._columns() if only is None else list(only)
+        self._searched = self._columns() if only is None else list(only)
         self._only = "" if only is None else self._stored(only)
         for table, column in sorted(_NAMES):
             self._take_names(table, column)
@@ -98,7 +98,7 @@ class DatabaseCells:
     def _for_columns(self, start: str, rest: str, *, kept: bool = False) -> dict[str, int]:
         """Execute a statement for each column, and return the number of rows it counted or changed."""
         counts = {}
-        for number, (table, column) in enumerate(self._found):
+        for number, (table, column) in enumerate(self._searched):
             if (column in (rule_of(table) or NUMBERS).kept) != kept:
                 continue
             name, literal = quoted(column), table.replace("'", "''")
@@ -162,7 +162,7 @@ class DatabaseCells:
         new = self._search.content(raw[:end], is_text=bool(is_text)) + raw[end:]
         if new == raw or table not in (_NVTX, _MESSAGES, schema.STRINGS):
             return new
-        if table == _NVTX or (table == schema.STRINGS and key in self._strings.shown):
+        if table == _NVTX or (table == schema.STRINGS and key in self._strings.visible):
             self.renamed.add(raw)
         return self._distinct(raw, new) if is_text else new
 

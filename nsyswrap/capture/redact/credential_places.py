@@ -302,7 +302,7 @@ def after_words(text: str, small: str) -> Iterator[tuple[int, int]]:
     """Yield start and end of each credential after a word; ``small`` is the text in small letters."""
     for hints, place in _words():
         if any(hint in small for hint in hints):
-            yield from _found(f"(?i){place.pattern}", place.check, text)
+            yield from _secret_spans(f"(?i){place.pattern}", place.check, text)
 
 
 @cache
@@ -319,10 +319,10 @@ def after_marks(text: str, shape: str) -> Iterator[tuple[int, int]]:
     """Yield start and end of each credential and address with a mark, such as ``@``."""
     for place in _AFTER_MARKS:
         if _compiled(place.hints).search(shape):
-            yield from _found(place.pattern, place.check, text)
+            yield from _secret_spans(place.pattern, place.check, text)
 
 
-def _found(pattern: str, check: Callable[[str], bool], text: str) -> Iterator[tuple[int, int]]:
+def _secret_spans(pattern: str, check: Callable[[str], bool], text: str) -> Iterator[tuple[int, int]]:
     for match in _compiled(pattern).finditer(text):
         if match["secret"] is not None and check(match["secret"]):
             yield match.span("secret")

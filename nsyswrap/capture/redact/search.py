@@ -68,7 +68,7 @@ class ValueSearch:
 
     def holds(self, text: str) -> bool:
         """Return True if a text holds a value or a word."""
-        return next(self._found(text), None) is not None
+        return next(self._matches(text), None) is not None
 
     def content(self, raw: bytes, *, is_text: bool) -> bytes:
         """Return the bytes of a cell without what is searched for, in UTF-8 and UTF-16.
@@ -80,7 +80,7 @@ class ValueSearch:
     def held(self, raw: bytes) -> set[str]:
         """Return the values that these bytes hold, in UTF-8 or UTF-16."""
         texts = (raw.decode("utf-8", "surrogateescape"), *(_utf16(raw) if b"\0" in raw else ()))
-        return {value for text in texts for _, value in self._found(text)}
+        return {value for text in texts for _, value in self._matches(text)}
 
     def _cell(self, raw: bytes, is_text: bool) -> bytes:  # noqa: FBT001 - lru_cache wants it so
         def put(old: str, new: str) -> str:
@@ -102,7 +102,7 @@ class ValueSearch:
                     raw = raw[:start] + new.encode(encoding, errors) + raw[end:]
         return raw
 
-    def _found(self, text: str) -> Iterator[tuple[int, str]]:
+    def _matches(self, text: str) -> Iterator[tuple[int, str]]:
         """Yield the place and the text of each value."""
         position = 0
         while self._starts is not None and (match := self._starts.search(text, position)):
@@ -115,7 +115,7 @@ class ValueSearch:
     def _without_values(self, text: str, put: Put) -> str:
         parts: list[str] = []
         end = 0
-        for start, value in self._found(text):
+        for start, value in self._matches(text):
             parts += text[end:start], put(value, self.values.get(value, REMOVED))
             end = start + len(value)
         return "".join((*parts, text[end:])) if parts else text

@@ -27,7 +27,7 @@ def part_shown(capture: Capture) -> str:
     """Return the selection as text, with the rule for rows at its ends only if they stay whole."""
     selection = capture.view.selection
     whole = selection.windowed and selection.clip is False
-    return capture.selected if whole else selection.part(capture.window) if selection.narrows else ""
+    return capture.selected if whole else selection.criteria(capture.window) if selection.narrows else ""
 
 
 def _without_paths(made: SummaryScreen) -> SummaryScreen:
