@@ -23,8 +23,8 @@ def run_bare(spec: RunSpec) -> tuple[Status, BareRun]:
     Return how it ended, and its time. The run folder is neither made nor changed.
     Raises OutputError if no temporary folder can be made.
     """
-    place = outcome.temporary_place(spec.options.env)
-    with private_folders(RunFolder(spec.output), place) as private, private.guarded():
+    parent = outcome.temporary_place(spec.options.env)
+    with private_folders(RunFolder(spec.output), parent) as private, private.guarded():
         status, program_s = _run(spec, private.token)
     return status, BareRun(status.exit_code, program_s)
 

@@ -247,15 +247,15 @@ def main(token: str, work: Path, temporary: Path, stem: str, lock: int) -> None:
             words += _until_closed(0)
     if DONE not in words.split():
         time.sleep(_ORPHAN_S)
-        told = [int(word) for word in words.split()]
+        pids = [int(word) for word in words.split()]
         _take_over(lock)
         if stem:
-            _end_recording(RunProcesses(token), told, temporary)
+            _end_recording(RunProcesses(token), pids, temporary)
             gather(work, temporary, stem)
             _protect(work)
         else:  # if nsyswrap died, the command has a signal from the kernel
             wait_s = _SETTLE_S if os.getppid() == nsyswrap else _AGAIN_S
-            _end_command(RunProcesses(token), told, wait_s)
+            _end_command(RunProcesses(token), pids, wait_s)
         remove(temporary)
         remove(work)
         _give_up(lock)
@@ -293,15 +293,15 @@ def _rounds(run: RunProcesses) -> Iterator[tuple[float, list[int]]]:
         time.sleep(_POLL_S)
 
 
-def _end_recording(run: RunProcesses, told: Collection[int], temporary: Path) -> None:
-    """End the program, and wait until nsys has written its report. ``told`` has the process id of nsys."""
+def _end_recording(run: RunProcesses, nsys_pids: Collection[int], temporary: Path) -> None:
+    """End the program, and wait until nsys has written its report. ``nsys_pids`` has one process id."""
     watch, stopped, is_asked = IdleWatch(temporary), set[int](), False
     began = nsys_at = printed_at = time.monotonic()
     printed = b""
     for now, left in _rounds(run):
-        programs = [pid for pid in left if is_program(pid, told)]
+        programs = [pid for pid in left if is_program(pid, nsys_pids)]
         helpers = [pid for pid in left if pid not in programs]
-        nsys = [pid for pid in helpers if pid in told or _records(pid)]
+        nsys = [pid for pid in helpers if pid in nsys_pids or _records(pid)]
         nsys_at = now if nsys else nsys_at
         if (output := _read(temporary / LOG)) != printed:
             printed_at, printed = now, output
@@ -319,18 +319,18 @@ def _end_recording(run: RunProcesses, told: Collection[int], temporary: Path) ->
             kill(nsys or helpers)  # when nsys dies, its agent completes the recording
 
 
-def _end_command(run: RunProcesses, told: Collection[int], wait_s: float) -> None:
+def _end_command(run: RunProcesses, command_pids: Collection[int], wait_s: float) -> None:
     """End a command with a signal after ``wait_s``, and kill what does not end in time."""
     began = time.monotonic()
     due = began + wait_s
     for now, left in _rounds(run):
-        programs = [pid for pid in left if is_program(pid, told)]
-        if now > began + HUNG_S or not set(told) & set(left):
+        programs = [pid for pid in left if is_program(pid, command_pids)]
+        if now > began + HUNG_S or not set(command_pids) & set(left):
             kill(left)
         elif now > began + STOP_PROGRAM_S:
             kill(programs)
         elif now > due and programs:
-            _stop(told)
+            _stop(command_pids)
             due = now + _AGAIN_S
 
 

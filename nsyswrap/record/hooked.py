@@ -57,10 +57,9 @@ class HookNotes:
 
     ``loaded`` and ``torch`` count processes: those with the hook, and those that imported PyTorch. ``steps``
     counts the steps that ended in the process with most, ``recorded`` names the first and the last recorded
-    one; ``last`` is None if it did not end. ``place``: what --step-at names exists. ``absent``: it does not,
-    in a module that was imported. ``failures`` of the hook.
-    ``unseen_start``: no module was called before step 0 ended. ``fused``: the operations of each kernel that
-    torch.compile fused.
+    one; ``last`` is None if it did not end. ``step_at_exists``: what --step-at names does. ``absent``: it
+    does not, in a module that was imported. ``failures`` of the hook. ``unseen_start``: no module was called
+    before step 0 ended. ``fused``: the operations of each kernel that torch.compile fused.
     """
 
     loaded: int = 0
@@ -68,7 +67,7 @@ class HookNotes:
     steps: int = 0
     first: int | None = None
     last: int | None = None
-    place: bool = False
+    step_at_exists: bool = False
     failures: tuple[str, ...] = ()
     fused: Mapping[str, list[str]] = field(default_factory=dict)
     unseen_start: bool = False
@@ -92,7 +91,7 @@ def read(folder: Path) -> HookNotes:
         most,
         loaded=len(processes),
         torch=sum(one.torch for one in processes),
-        place=any(one.place for one in processes),
+        step_at_exists=any(one.step_at_exists for one in processes),
         failures=tuple(dict.fromkeys(line for one in processes for line in one.failures)),
         fused={kernel: operations for one in processes for kernel, operations in one.fused.items()},
         absent=next((one.absent for one in processes if one.absent), None),
@@ -113,7 +112,7 @@ def _of_process(path: Path) -> HookNotes:
     return HookNotes(
         **numbers,
         torch=int(facts.get("torch") is True),
-        place=facts.get("place") is True,
+        step_at_exists=facts.get("place") is True,
         failures=tuple(map(str, lines)) if isinstance(lines, list) else (),
         fused=fused if isinstance(fused, dict) else {},
         unseen_start=facts.get("unseen_start") is True,
@@ -167,14 +166,16 @@ def _why_no_step(at: str, hooked: HookNotes, program: str) -> tuple[str, str]:
     kind, _, name = at.partition(":")
     if kind == "call":
         module, _, function = name.partition(":")
-        if hooked.place:
+        if hooked.step_at_exists:
             return f"{function} of {module} was never called", "name a function that each step calls"
         if hooked.absent:
             return _why_absent(*hooked.absent)
         cure = "name the module as the program imports it; functions of the script itself cannot be named"
         return f"the program did not import {module}", cure
     if kind == "nvtx":
-        cause = f"no NVTX range {name!r} ended" if hooked.place else "no range of torch or nvtx was made"
+        cause = (
+            f"no NVTX range {name!r} ended" if hooked.step_at_exists else "no range of torch or nvtx was made"
+        )
         return cause, "ranges must be made by torch.cuda.nvtx or nvtx; others: --capture-range nvtx:NAME"
     if not hooked.torch:
         return f"{program} never imported torch", _ELSEWHERE

@@ -182,17 +182,17 @@ def _started(words: Sequence[str | Path], lock: int | None) -> subprocess.Popen[
 
 
 @contextmanager
-def private_folders(run: RunFolder, place: Path) -> Iterator[WorkFolders]:
-    """Create ``temporary`` in ``place``, and remove it afterwards, except for recordings in it.
+def private_folders(run: RunFolder, parent: Path) -> Iterator[WorkFolders]:
+    """Create ``temporary`` in ``parent``, and remove it afterwards, except for recordings in it.
 
     Raises OutputError if it cannot be created.
     """
     try:
-        made = Path(tempfile.mkdtemp(prefix="nsyswrap-", dir=place)).absolute()
+        made = Path(tempfile.mkdtemp(prefix="nsyswrap-", dir=parent)).absolute()
         made.chmod(0o700)  # regardless of the umask
     except OSError as error:
         raise OutputError(
-            f"cannot make a temporary folder in {place}: {error.strerror}",
+            f"cannot make a temporary folder in {parent}: {error.strerror}",
             "check that TMPDIR is writable and has free space",
         ) from None
     try:

@@ -56,11 +56,11 @@ def test_the_process_that_recorded_counts(tmp_path: Path) -> None:
         ("module", HookNotes(2), "train never imported torch"),
         ("module", HookNotes(2, 1), "no module was called"),
         ("call:a.b:c", HookNotes(2), "the program did not import a.b"),
-        ("call:a.b:c", HookNotes(2, place=True), "c of a.b was never called"),
+        ("call:a.b:c", HookNotes(2, step_at_exists=True), "c of a.b was never called"),
         ("call:a.b:c", HookNotes(2, absent=MissingFunction("a.b", "c", ("d",))), "a.b has no function c"),
         ("call:a.b:c", HookNotes(2, absent=MissingFunction("a.b", "c", None)), "c of a.b cannot be called"),
         ("nvtx:epoch", HookNotes(2, 1), "no range of torch or nvtx was made"),
-        ("nvtx:epoch", HookNotes(2, 1, place=True), "no NVTX range 'epoch' ended"),
+        ("nvtx:epoch", HookNotes(2, 1, step_at_exists=True), "no NVTX range 'epoch' ended"),
     ],
 )
 def test_why_there_are_none(step_at: str | None, hooked: HookNotes, words: str) -> None:

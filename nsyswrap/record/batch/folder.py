@@ -104,11 +104,11 @@ class Claim:
 class RunState:
     """The state of one run. ``lost``: the run was begun, and its process is gone without an outcome.
 
-    ``place`` is the path of its folder. ``claim`` is None for a run that is done: nothing asks who ran it.
+    ``path`` is that of its folder. ``claim`` is None for a run that is done: nothing asks who ran it.
     """
 
     number: int
-    place: str | Path  # of 100,000 runs few are needed as a Path
+    path: str | Path  # of 100,000 runs few are needed as a Path
     state: State
     status: Status | None = None
     claim: Claim | None = None
@@ -116,7 +116,7 @@ class RunState:
     @property
     def folder(self) -> Path:
         """The run folder."""
-        return Path(self.place)
+        return Path(self.path)
 
     @property
     def lacks_gpu_work(self) -> bool:
@@ -165,9 +165,9 @@ def _read_states(places: Sequence[tuple[str, int]]) -> Iterator[RunState]:
     if not (rest and is_slow):
         yield from starmap(read_state, rest)
         return
-    parts = [rest[at : at + _FIRST_READ] for at in range(0, len(rest), _FIRST_READ)]
+    chunks = [rest[at : at + _FIRST_READ] for at in range(0, len(rest), _FIRST_READ)]
     with futures.ThreadPoolExecutor(_THREADS) as threads:
-        for states in threads.map(lambda part: list(starmap(read_state, part)), parts):
+        for states in threads.map(lambda chunk: list(starmap(read_state, chunk)), chunks):
             yield from states
 
 

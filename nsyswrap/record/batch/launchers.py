@@ -57,7 +57,7 @@ class RankLaunch:
         if self.launcher == "srun":
             return [*self._srun(self.ntasks), *self.options, *self.rank]
         if self.launcher == "mpirun":
-            return [_found("mpirun"), "-n", str(self.ntasks), *self.options, *self.rank]
+            return [_on_path("mpirun"), "-n", str(self.ntasks), *self.options, *self.rank]
         torchrun = [*self._torchrun(), *self.options, "--no-python", *self.rank]
         if self.nodes == 1:  # also where there is no srun
             return torchrun
@@ -82,7 +82,7 @@ class RankLaunch:
     def _srun(self, ntasks: int) -> list[str]:
         # We end the others when a rank fails, see ranks_outcome. One that ends early ends none.
         own = [f"--job-name={self.name}", "--kill-on-bad-exit=0", "--wait=0", "--input=all"]
-        return [_found("srun"), f"--ntasks={ntasks}", *own]
+        return [_on_path("srun"), f"--ntasks={ntasks}", *own]
 
     def _torchrun(self) -> list[str]:
         per_node = f"--nproc-per-node={self.ntasks // self.nodes}"
@@ -95,7 +95,7 @@ class RankLaunch:
     def _torchrun_itself(self) -> list[str]:
         if self.python or importlib.util.find_spec("torch"):
             return [*(self.python or [sys.executable]), "-m", "torch.distributed.run"]
-        return [_found("torchrun")]
+        return [_on_path("torchrun")]
 
 
 def first_failure(errors: str) -> tuple[str, int | None]:
@@ -115,7 +115,7 @@ def lacked_memory(lines: Sequence[str]) -> str:
     return next(filter(_LACKED_MEMORY.search, reversed(lines)), "").strip()
 
 
-def _found(name: str) -> str:
+def _on_path(name: str) -> str:
     if not shutil.which(name):
         raise Unavailable(f"{name} not found on PATH", f"load a module that has {name}, in setup of [node]")
     return name

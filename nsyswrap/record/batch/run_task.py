@@ -75,9 +75,12 @@ def carry_out(folder: Path, execute: Execute, *, again: bool = False) -> Status:
                 if spec.launcher or not spec.profiled:
                     filled, program = _filled(spec, folder), prepared.program
                     return _run(
-                        folder, lambda told: launched.run(filled, folder, program, told, job), job, claim
+                        folder,
+                        lambda on_signal: launched.run(filled, folder, program, on_signal, job),
+                        job,
+                        claim,
                     )
-                status = _run(folder, lambda told: execute(prepared, told), job, claim)
+                status = _run(folder, lambda on_signal: execute(prepared, on_signal), job, claim)
                 if (checked := ranks_outcome.with_cause(spec, folder, status)) != status:
                     run.write_status(checked)
                 return checked

@@ -114,19 +114,24 @@ def _stats_output(nsys: Nsys) -> str | None:
     return done.stdout + done.stderr
 
 
-def installation_checks(found: Installations) -> Iterator[Check]:
+def installation_checks(installations: Installations) -> Iterator[Check]:
     """Yield the checks of the nsys that is used, then one for every other nsys."""
-    if found.used is None:
-        yield Check("problem", "nsys", found.fault, found.cure if found.named or found.others else _INSTALL)
+    if installations.used is None:
+        yield Check(
+            "problem",
+            "nsys",
+            installations.fault,
+            installations.cure if installations.named or installations.others else _INSTALL,
+        )
     else:
-        reason = f"named by {found.named}" if found.named else "the first that works"
-        yield Check("ok", "nsys", f"{found.used.version} at {found.used.path}, {reason}")
-        yield _importer(found.used)
-        yield _stats(found.used, found.stats_output)
-        if fault := KNOWN_FAULTS.get(found.used.release):
-            yield Check("note", "known fault", f"nsys {found.used.version}: {fault}")
-    for nsys in found.others:
-        if found.fault != f"{nsys.path}: {nsys.fault}":
+        reason = f"named by {installations.named}" if installations.named else "the first that works"
+        yield Check("ok", "nsys", f"{installations.used.version} at {installations.used.path}, {reason}")
+        yield _importer(installations.used)
+        yield _stats(installations.used, installations.stats_output)
+        if fault := KNOWN_FAULTS.get(installations.used.release):
+            yield Check("note", "known fault", f"nsys {installations.used.version}: {fault}")
+    for nsys in installations.others:
+        if installations.fault != f"{nsys.path}: {nsys.fault}":
             yield _other(nsys)
 
 

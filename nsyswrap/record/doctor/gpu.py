@@ -76,31 +76,31 @@ def _restricted() -> bool | None:
     return parameter[1] != "0" if parameter else None
 
 
-def checks(found: Gpus, system: System, nsys: Nsys | None) -> Iterator[Check]:
+def checks(gpu_facts: Gpus, system: System, nsys: Nsys | None) -> Iterator[Check]:
     """Yield the checks of GPU, driver, MIG, MPS and the permission for GPU counters."""
-    yield _gpu(found, system)
-    yield _driver(found.devices, nsys)
-    yield _mig(found.devices)
-    yield _mps(found)
-    yield _counters(found, system)
+    yield _gpu(gpu_facts, system)
+    yield _driver(gpu_facts.devices, nsys)
+    yield _mig(gpu_facts.devices)
+    yield _mps(gpu_facts)
+    yield _counters(gpu_facts, system)
 
 
-def _gpu(found: Gpus, system: System) -> Check:
-    devices = found.devices
+def _gpu(gpu_facts: Gpus, system: System) -> Check:
+    devices = gpu_facts.devices
     if devices.error:
-        return Check("problem", "GPU", devices.error, _gpu_cure(found, system))
+        return Check("problem", "GPU", devices.error, _gpu_cure(gpu_facts, system))
     named = list(dict.fromkeys(zip(devices.names, devices.capabilities, strict=True)))
     texts = [
         f"{devices.names.count(name)} x {name} (compute capability {capability})"
         for name, capability in named
     ]
-    limit = "" if found.visible is None else f"; CUDA_VISIBLE_DEVICES={found.visible}"
+    limit = "" if gpu_facts.visible is None else f"; CUDA_VISIBLE_DEVICES={gpu_facts.visible}"
     return Check("ok", "GPU", f"{', '.join(texts)}{limit}")
 
 
-def _gpu_cure(found: Gpus, system: System) -> str:
-    code = found.devices.error_code
-    if code in _NO_DEVICE and found.visible is not None:
+def _gpu_cure(gpu_facts: Gpus, system: System) -> str:
+    code = gpu_facts.devices.error_code
+    if code in _NO_DEVICE and gpu_facts.visible is not None:
         return "unset CUDA_VISIBLE_DEVICES"
     if code in (NO_LIBRARY, *_NO_DEVICE) and system.container in _CONTAINER_CURES:
         return _CONTAINER_CURES[system.container]
@@ -136,17 +136,19 @@ def _mig(devices: Devices) -> Check:
     return Check("ok", "MIG", "off")
 
 
-def _mps(found: Gpus) -> Check:
-    if found.mps:
+def _mps(gpu_facts: Gpus) -> Check:
+    if gpu_facts.mps:
         return Check("note", "MPS", "in use: programs share the GPU, and their kernels can delay each other")
     return Check("ok", "MPS", "not in use")
 
 
-def _counters(found: Gpus, system: System) -> Check:
+def _counters(gpu_facts: Gpus, system: System) -> Check:
     subject = "GPU counters"
-    if found.restricted is None:
-        return Check("unknown", subject, _NO_GPU if found.devices.error else f"{_PARAMETERS} does not say")
-    if found.restricted and not system.may_profile_system:
+    if gpu_facts.restricted is None:
+        return Check(
+            "unknown", subject, _NO_GPU if gpu_facts.devices.error else f"{_PARAMETERS} does not say"
+        )
+    if gpu_facts.restricted and not system.may_profile_system:
         text = (
             "for administrators only: --gpu-metrics-devices and ncu fail. Kernels are recorded without them"
         )

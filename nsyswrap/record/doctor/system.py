@@ -148,17 +148,17 @@ def container_kind(environment: Mapping[str, str]) -> str:
     return "Podman" if os.access("/run/.containerenv", os.F_OK) else environment.get("container", "")
 
 
-def checks(found: System) -> Iterator[Check]:
+def checks(system: System) -> Iterator[Check]:
     """Yield the checks of what nsys needs, then those of what only some of its options need."""
-    yield _temporary(found.temporary, found.elsewhere)
-    yield _shared_memory(found.shared_memory, found.container)
-    if found.loopback_error:
-        yield Check("problem", "loopback", f"127.0.0.1: {found.loopback_error}", "sudo ip link set lo up")
+    yield _temporary(system.temporary, system.elsewhere)
+    yield _shared_memory(system.shared_memory, system.container)
+    if system.loopback_error:
+        yield Check("problem", "loopback", f"127.0.0.1: {system.loopback_error}", "sudo ip link set lo up")
     else:
         yield Check("ok", "loopback", "up")
-    yield _container_rights(found)
-    yield _cpu_sampling(found)
-    if found.is_wsl:
+    yield _container_rights(system)
+    yield _cpu_sampling(system)
+    if system.is_wsl:
         text = "nsys supports less here: CPU sampling and GPU metrics are possibly missing"
         yield Check("note", "WSL2", text)
 
@@ -189,28 +189,28 @@ def _shared_memory(folder: Folder, container: str) -> Check:
     return Check("problem", folder.path, f"cannot be written: {folder.error}", cure)
 
 
-def _container_rights(found: System) -> Check:
+def _container_rights(system: System) -> Check:
     subject = "container"
-    if not found.container:
+    if not system.container:
         return Check("ok", subject, "none recognized")
-    kind = f"{found.container} with a seccomp filter" if found.filtered else found.container
-    if found.may_profile_system:
+    kind = f"{system.container} with a seccomp filter" if system.filtered else system.container
+    if system.may_profile_system:
         return Check("ok", subject, f"{kind}, with the rights to profile the system")
     text = f"{kind}, without CAP_SYS_ADMIN: possibly no CPU sampling and no GPU counters"
-    cure = "docker run --cap-add=SYS_ADMIN IMAGE" if found.container == "Docker" else ""
+    cure = "docker run --cap-add=SYS_ADMIN IMAGE" if system.container == "Docker" else ""
     return Check("note", subject, text, cure)
 
 
-def _cpu_sampling(found: System) -> Check:
+def _cpu_sampling(system: System) -> Check:
     subject = "CPU sampling"
-    if found.paranoid is None:
+    if system.paranoid is None:
         return Check(
             "note", subject, "not possible: the kernel has no perf events. nsyswrap does not need it"
         )
-    level = f"perf_event_paranoid is {found.paranoid}"
-    if found.may_profile_system or (found.paranoid <= _MOST_PARANOID and not found.filtered):
+    level = f"perf_event_paranoid is {system.paranoid}"
+    if system.may_profile_system or (system.paranoid <= _MOST_PARANOID and not system.filtered):
         return Check("ok", subject, f"allowed ({level})")
-    if found.paranoid <= _MOST_PARANOID:
+    if system.paranoid <= _MOST_PARANOID:
         return Check("note", subject, f"possibly blocked by the seccomp filter; {_ONLY_FOR}")
     text = f"not allowed ({level}); {_ONLY_FOR}"
     return Check("note", subject, text, f"sudo sysctl kernel.perf_event_paranoid={_MOST_PARANOID}")

@@ -54,8 +54,8 @@ class _LocalExecutor(Executor):
         _check_gpus(gpus, [needs.get(number, 1) for number in numbers])
         with process_watch.signals_noted() as received:
             stop_after = request.plan.stop_after_empty
-            own = frozenset(numbers)
-            local = _LocalBatch(batch, states, on_progress, received, needs, gpus or None, own, stop_after)
+            to_run = frozenset(numbers)
+            local = _LocalBatch(batch, states, on_progress, received, needs, gpus or None, to_run, stop_after)
             _wait_for_runs_begun_before(local)
             queue = deque(numbers)
             while _step(local, queue):
@@ -106,7 +106,7 @@ class _Running:
 class _LocalBatch:
     """``needs``: how many GPUs each run needs. ``free``: the GPUs without a run; None: not said.
 
-    ``own``: the runs that are to be run now. ``stop_after_empty`` is the plan's. ``empty`` is why the batch
+    ``to_run``: the runs to start now. ``stop_after_empty`` is the plan's. ``empty`` is why the batch
     ends, once it does for that.
     """
 
@@ -116,7 +116,7 @@ class _LocalBatch:
     received: list[signal.Signals]
     needs: Mapping[int, int] = field(default_factory=dict)
     free: list[str] | None = None
-    own: frozenset[int] = frozenset()
+    to_run: frozenset[int] = frozenset()
     stop_after_empty: int | None = None
     empty: str = ""
     running: list[_Running] = field(default_factory=list)
@@ -158,8 +158,8 @@ def _step(local: _LocalBatch, queue: deque[int]) -> bool:
         if local.free is not None:
             local.free += one.gpus
         local.update(folder.read_state(local.batch.run_folder(one.number), one.number))
-    own = (state for number, state in local.states.items() if number in local.own)
-    local.empty = folder.without_gpu_work(own, local.stop_after_empty)
+    states = (state for number, state in local.states.items() if number in local.to_run)
+    local.empty = folder.without_gpu_work(states, local.stop_after_empty)
     while queue and not (local.received or local.empty) and _has_room(local, queue[0]):
         number = queue.popleft()
         gpus = [local.free.pop(0) for _ in range(local.needs.get(number, 1))] if local.free else []

@@ -288,14 +288,14 @@ def _room(slurm: _SlurmBatch) -> int:
 
 def _submit_array(slurm: _SlurmBatch, most: int) -> None:
     """Submit the first ``most`` tasks that are left."""
-    part, rest = submission.part_of(slurm.jobs.left[0], most)
-    job = commands.submit(submission.array_command(slurm.batch, slurm.jobs, part, slurm.ids))
+    job_array, rest = submission.part_of(slurm.jobs.left[0], most)
+    job = commands.submit(submission.array_command(slurm.batch, slurm.jobs, job_array, slurm.ids))
     left = (*([rest] if rest else []), *slurm.jobs.left[1:])
-    slurm.write(jobs=(*slurm.jobs.jobs, replace(part, job=job)), left=left)
-    slurm.began |= set(part.numbers)
-    waiting = commands.QueuedJob(job, indexes(part.tasks), "PENDING", "None", "")
-    slurm.queued |= dict.fromkeys(part.numbers, waiting)
-    slurm.states = {**slurm.states, **{n: with_job(slurm.states[n], waiting) for n in part.numbers}}
+    slurm.write(jobs=(*slurm.jobs.jobs, replace(job_array, job=job)), left=left)
+    slurm.began |= set(job_array.numbers)
+    waiting = commands.QueuedJob(job, indexes(job_array.tasks), "PENDING", "None", "")
+    slurm.queued |= dict.fromkeys(job_array.numbers, waiting)
+    slurm.states = {**slurm.states, **{n: with_job(slurm.states[n], waiting) for n in job_array.numbers}}
 
 
 def _poll(slurm: _SlurmBatch) -> None:

@@ -89,18 +89,18 @@ def _without(group: SubmissionGroup, *names: str) -> SubmissionGroup:
 
 
 def _line(plan: Plan, specs: Sequence[TaskSpec], group: SubmissionGroup, fault: _Fault) -> str:
-    by_place: dict[str, list[str]] = {}
+    by_table: dict[str, list[str]] = {}
     for name in fault.names:
-        by_place.setdefault(_place(plan, specs[0], name), []).append(name)
-    places = [
-        f"{place} {', '.join(f'{name} = {as_toml(group.options[name])}' for name in names)}"
-        for place, names in by_place.items()
+        by_table.setdefault(_plan_table(plan, specs[0], name), []).append(name)
+    options = [
+        f"{table} {', '.join(f'{name} = {as_toml(group.options[name])}' for name in names)}"
+        for table, names in by_table.items()
     ]
     more = f" and {len(specs) - 1:,} more" if len(specs) > 1 else ""
-    return f"{'; '.join(places)}: {fault.message} (run {specs[0].name}{more})"
+    return f"{'; '.join(options)}: {fault.message} (run {specs[0].name}{more})"
 
 
-def _place(plan: Plan, spec: TaskSpec, name: str) -> str:
+def _plan_table(plan: Plan, spec: TaskSpec, name: str) -> str:
     """Return the table of the plan that sets an option of a run."""
     if name in spec.settings.get(NAME, {}):
         return "[runs.slurm]"
@@ -152,11 +152,13 @@ def job_scripts(request: BatchRequest, jobs: Jobs) -> Iterator[tuple[Array, str]
         yield one, job_script(request.batch, request.plan, one.offset, by_number[one.numbers[0]])
 
 
-def array_command(batch: Batch, jobs: Jobs, part: Array, after: Iterable[str] = ()) -> list[str]:
+def array_command(batch: Batch, jobs: Jobs, job_array: Array, after: Iterable[str] = ()) -> list[str]:
     """Return the command that submits an array. With a limit of runs it waits for jobs ``after``."""
-    tasks = array(indexes(part.tasks), jobs.max_running)
-    dependency = _dependency(part.dependency, after) if jobs.max_running else ""
-    return sbatch_command(_folder(batch) / part.script, mark_of(batch, part.offset), tasks, dependency)
+    tasks = array(indexes(job_array.tasks), jobs.max_running)
+    dependency = _dependency(job_array.dependency, after) if jobs.max_running else ""
+    return sbatch_command(
+        _folder(batch) / job_array.script, mark_of(batch, job_array.offset), tasks, dependency
+    )
 
 
 def collect_command(batch: Batch, after: Iterable[str]) -> list[str]:
@@ -165,18 +167,18 @@ def collect_command(batch: Batch, after: Iterable[str]) -> list[str]:
     return sbatch_command(_folder(batch) / COLLECT, mark, dependency=_dependency("", after))
 
 
-def can_follow(part: Array) -> bool:
+def can_follow(job_array: Array) -> bool:
     """Return True if an array can wait for another one: a plan's `a?b` allows no further dependency."""
-    return "?" not in part.dependency
+    return "?" not in job_array.dependency
 
 
 def by_hand(batch: Batch, jobs: Jobs, *, collects: bool) -> str:
     """Return the text of the script that submits the arrays, each printing its job id."""
     lines = ["#!/bin/bash", "# Submits the runs of this batch: prints the ids of its jobs.", "set -e"]
     names: list[str] = []
-    for number, part in enumerate(jobs.left, 1):
-        waits = names if can_follow(part) else ()
-        lines += _typed(f"job{number}", array_command(batch, jobs, part, waits[-1:]))
+    for number, job_array in enumerate(jobs.left, 1):
+        waits = names if can_follow(job_array) else ()
+        lines += _typed(f"job{number}", array_command(batch, jobs, job_array, waits[-1:]))
         names.append(f"${{job{number}%%;*}}")
     if collects and names:
         lines += _typed("collect", collect_command(batch, names))
@@ -190,11 +192,11 @@ def write_by_hand(batch: Batch, jobs: Jobs, *, collects: bool) -> Path:
     return batch.folder / FOLDER / BY_HAND
 
 
-def part_of(part: Array, most: int) -> tuple[Array, Array | None]:
+def part_of(job_array: Array, most: int) -> tuple[Array, Array | None]:
     """Return an array of at most so many of these tasks, and one of the others."""
-    tasks = indexes(part.tasks)
-    rest = replace(part, tasks=as_text(tasks[most:])) if len(tasks) > most else None
-    return replace(part, tasks=as_text(tasks[:most])), rest
+    tasks = indexes(job_array.tasks)
+    rest = replace(job_array, tasks=as_text(tasks[most:])) if len(tasks) > most else None
+    return replace(job_array, tasks=as_text(tasks[:most])), rest
 
 
 def _typed(name: str, command: Sequence[str]) -> list[str]:
@@ -204,10 +206,10 @@ def _typed(name: str, command: Sequence[str]) -> list[str]:
     return [f"{name}=$({' '.join(words)})", f'echo "${{{name}%%;*}}"']
 
 
-def _dependency(own: str, after: Iterable[str]) -> str:
+def _dependency(planned: str, after: Iterable[str]) -> str:
     """Return the value of sbatch's ``--dependency``: the plan's own, and the end of other jobs."""
     ids = ":".join(dict.fromkeys(after))
-    return ",".join(filter(None, (own, f"afterany:{ids}"))) if ids else ""
+    return ",".join(filter(None, (planned, f"afterany:{ids}"))) if ids else ""
 
 
 def _folder(batch: Batch) -> Path:

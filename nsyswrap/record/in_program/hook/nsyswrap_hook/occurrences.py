@@ -86,9 +86,9 @@ def _is_model(module: Any) -> bool:  # noqa: ANN401 - no types without torch
     return next(module.parameters(), None) is not None
 
 
-def at_call(place: str, make_steps: Callable[[], StepRecorder]) -> None:
+def at_call(function: str, make_steps: Callable[[], StepRecorder]) -> None:
     """End a step with each call of a function, named ``package.module:function``."""
-    module, _, name = place.partition(":")
+    module, _, name = function.partition(":")
 
     def wrap() -> None:
         owner: Any = sys.modules[module]
@@ -124,13 +124,13 @@ def _with_bases(holder: object) -> tuple[object, ...]:
     return getattr(holder, "__mro__", (holder,))
 
 
-def _note_absent(owner: object, place: str, name: str) -> None:
-    """Note that ``place`` has nothing of this name, and which functions and classes it has."""
+def _note_absent(owner: object, owner_name: str, name: str) -> None:
+    """Note that ``owner_name`` has nothing of this name, and which functions and classes it has."""
     known = [item for one in _with_bases(owner) for item in list(vars(one).items())]
     names = [
         one for one, value in known if one[:1] != "_" and (callable(value) or hasattr(value, "__func__"))
     ]
-    notes.add(absent={"owner": place, "name": name, "names": names[:_MOST_NAMES]})
+    notes.add(absent={"owner": owner_name, "name": name, "names": names[:_MOST_NAMES]})
 
 
 def counting(function: Any, occurrences: OccurrenceSteps) -> Any:  # noqa: ANN401 - a function of the program

@@ -33,7 +33,7 @@ class StepRecorder:
         self._lock = threading.RLock()
         self._process = os.getpid()
         self._number = -1  # the step that has begun
-        self._range = self._part = 0  # numbers of the open ranges, 0: none
+        self._range = self._recorded_range = 0  # numbers of the open ranges, 0: none
         self._closed = False
         self._count = notes.counter()
         atexit.register(notes.guarded(self._note))
@@ -81,23 +81,24 @@ class StepRecorder:
             self._range = nvtx.domain(DOMAIN).start(f"step {number}")
 
     def _open(self, number: int) -> None:
-        if self._part or self._closed:
+        if self._recorded_range or self._closed:
             return
         drain()
         notes.add(steps=number, first=number)
-        self._part = nvtx.domain(DOMAIN).start(f"steps {self._first}-{self._last}")  # nsys starts to record
+        # nsys starts to record
+        self._recorded_range = nvtx.domain(DOMAIN).start(f"steps {self._first}-{self._last}")
         open_part()
 
     def _close(self, ended: int) -> None:
         if self._closed:
             return
         self._closed = True
-        if self._part:
+        if self._recorded_range:
             close_part()
             drain()
             notes.add(steps=ended + 1, last=ended)
-            nvtx.domain(DOMAIN).end(self._part)  # nsys stops, and can end the program
-            self._part = 0
+            nvtx.domain(DOMAIN).end(self._recorded_range)  # nsys stops, and can end the program
+            self._recorded_range = 0
 
     def _note(self) -> None:
         if os.getpid() == self._process:
