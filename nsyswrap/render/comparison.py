@@ -146,8 +146,10 @@ class ComparisonRows:
         budget = [pair for pair in self.comparison.of("budget") if not pair.key.name.endswith("_kernel")]
         others = budget if budget or self.by_step else self.comparison.of("copy")
         pairs = {pair.key: pair for pair in (*self.comparison.of("kernel"), *others)}
-        known = [part for part in map(self._part, pairs.values()) if part is not None and part.cost_ns]
-        return sorted(known, key=lambda part: -abs(part.cost_ns))
+        items = [
+            item for item in map(self._changed_item, pairs.values()) if item is not None and item.cost_ns
+        ]
+        return sorted(items, key=lambda item: -abs(item.cost_ns))
 
     def largest(self, most: int) -> list[ChangedItem]:
         """Return at most so many parts, without those too small to be seen beside the largest."""
@@ -178,7 +180,7 @@ class ComparisonRows:
         style = state_color(pair.key.name)
         return ComparedCause(f"idle: {name}" if is_idle else name, is_idle, style, *self._times(pair))
 
-    def _part(self, pair: Pair) -> ChangedItem | None:
+    def _changed_item(self, pair: Pair) -> ChangedItem | None:
         if self.by_step and step_cost_ns(pair) is None:
             return None
         base, new = self._times(pair)

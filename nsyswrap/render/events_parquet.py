@@ -100,8 +100,8 @@ def write(capture: Capture, folder: Path) -> dict[str, int]:
 def _write_kind(capture: Capture, kind: str, path: Path) -> None:
     columns = _columns(capture, kind)
     fields = [
-        pa.field(name, part(slice(0)).type, metadata={"unit": _unit(name, part(slice(0)).type).value})
-        for name, part in columns.items()
+        pa.field(name, chunk(slice(0)).type, metadata={"unit": _unit(name, chunk(slice(0)).type).value})
+        for name, chunk in columns.items()
     ]
     metadata = {
         "kind": kind,
@@ -114,7 +114,7 @@ def _write_kind(capture: Capture, kind: str, path: Path) -> None:
     with path.open("wb") as out, parquet.ParquetWriter(out, form) as writer:  # pyarrow wants UTF-8
         for start in range(0, capture.count(kind), GROUP_ROWS):
             rows = slice(start, start + GROUP_ROWS)
-            writer.write_table(pa.table([part(rows) for part in columns.values()], form))
+            writer.write_table(pa.table([chunk(rows) for chunk in columns.values()], form))
 
 
 def _columns(capture: Capture, kind: str) -> dict[str, Part]:
@@ -158,11 +158,11 @@ def _dictionary(codes: NDArray[Any], texts: list[str | None]) -> Part:
     missing = np.array([text is None for text in texts], dtype=bool)
     words = pa.array([text or "" for text in texts], pa.string())
 
-    def part(rows: slice) -> pa.Array:
+    def chunk(rows: slice) -> pa.Array:
         numbers = pa.array(codes[rows].astype(np.int32), mask=missing[codes[rows]])
         return pa.DictionaryArray.from_arrays(numbers, words)
 
-    return part
+    return chunk
 
 
 def _unit(field: str, kind: pa.DataType) -> Unit:

@@ -110,15 +110,15 @@ def _header(column: Column) -> str:
     return f'<th title="{_text(column.help)}"{_style(column)}>{_text(heading(column))}</th>'
 
 
-def _cells(column: Column, shown: Sequence[str], wholes: Sequence[str]) -> list[str]:
+def _cells(column: Column, texts: Sequence[str], wholes: Sequence[str]) -> list[str]:
     if column.is_sentence:
-        return [f"<td{_style(column)}>{_text(text)}</td>" for text in shown]
+        return [f"<td{_style(column)}>{_text(text)}</td>" for text in texts]
     style = _style(column, ";white-space:nowrap")  # a number and its unit stay on one line
     if column.unit is not Unit.TEXT:
-        return [f"<td{style}>{_text(text)}</td>" for text in shown]
+        return [f"<td{style}>{_text(text)}</td>" for text in texts]
     return [
         f'<td{style} title="{_text(whole)}">{_text(text)}</td>'
-        for text, whole in zip(shown, wholes, strict=True)
+        for text, whole in zip(texts, wholes, strict=True)
     ]
 
 

@@ -469,7 +469,7 @@ def test_the_timeline_shows_the_steps_around_the_median_one(tmp_path: Path) -> N
         ]
     capture = opened(tmp_path, *rows)
     made = find_plot("timeline").compute(capture)
-    assert made.part == "in steps 1 to 6 of 19 steady ones"
+    assert made.scope == "in steps 1 to 6 of 19 steady ones"
     assert made.edges[[0, -1]].tolist() == [10_000_000 + 1_000_003 * i for i in (1, 7)]
     figure = capture.plot("timeline")
     drawn(figure)

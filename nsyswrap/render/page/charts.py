@@ -37,16 +37,16 @@ def swatch(style: Style | None) -> Markup:
     return element("svg", *filled(style, x="0", width="14", height="14"), class_="swatch", aria_hidden="true")
 
 
-def filled(style: Style | None, **place: str) -> list[Markup]:
+def filled(style: Style | None, **attributes: str) -> list[Markup]:
     """Return SVG rectangles in this style: the hue, and the texture over it. None is pale.
 
-    ``place`` has the attributes of the rectangle: x, y, width and height.
+    ``attributes`` has the attributes of the rectangle: x, y, width and height.
     """
     if style is None:
-        return [element("rect", class_="pale", **place)]
-    parts = [element("rect", class_=f"hue-{style.hue}", **place)]
+        return [element("rect", class_="pale", **attributes)]
+    parts = [element("rect", class_=f"hue-{style.hue}", **attributes)]
     if style.texture:
-        parts.append(element("rect", fill=f"url(#texture-{style.texture})", **place))
+        parts.append(element("rect", fill=f"url(#texture-{style.texture})", **attributes))
     return parts
 
 

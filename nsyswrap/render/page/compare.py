@@ -267,33 +267,33 @@ def growth(rows: ComparisonRows) -> Markup | None:
     )
 
 
-def _bar(part: ChangedItem, longest: float) -> Markup:
-    before, after = duration(part.base_ns), duration(part.new_ns)
+def _bar(item: ChangedItem, longest: float) -> Markup:
+    before, after = duration(item.base_ns), duration(item.new_ns)
     return element(
         "div",
         element(
             "span",
-            part.name,
-            element("span", part.detail, class_="note block") if part.detail else None,
+            item.name,
+            element("span", item.detail, class_="note block") if item.detail else None,
             class_="label",
         ),
-        element("svg", *_drawn(part, longest), class_="bar", aria_hidden="true"),
+        element("svg", *_drawn(item, longest), class_="bar", aria_hidden="true"),
         element(
             "span",
-            element("b", signed(part.cost_ns)),
+            element("b", signed(item.cost_ns)),
             f" · {before} → {after}",
-            element("span", part.text, class_=f"block {part.verdict}") if part.text else None,
+            element("span", item.text, class_=f"block {item.verdict}") if item.text else None,
             class_="value",
         ),
     )
 
 
-def _drawn(part: ChangedItem, longest: float) -> Iterator[Markup]:
+def _drawn(item: ChangedItem, longest: float) -> Iterator[Markup]:
     scale = _HALF / longest
-    left, width = _MIDDLE + min(part.cost_ns, 0) * scale, abs(part.cost_ns) * scale
-    yield from filled(VERDICTS[part.verdict], x=f"{left:.3f}%", y="3", width=f"{width:.3f}%", height="16")
-    if part.interval:
-        low, high = (f"{_MIDDLE + end * scale:.3f}%" for end in part.interval)
+    left, width = _MIDDLE + min(item.cost_ns, 0) * scale, abs(item.cost_ns) * scale
+    yield from filled(VERDICTS[item.verdict], x=f"{left:.3f}%", y="3", width=f"{width:.3f}%", height="16")
+    if item.interval:
+        low, high = (f"{_MIDDLE + end * scale:.3f}%" for end in item.interval)
         yield element("line", x1=low, x2=high, y1="11", y2="11", class_="whisker")
         for end in (low, high):
             yield element("line", x1=end, x2=end, y1="7", y2="15", class_="whisker")
@@ -307,11 +307,11 @@ def all_rows(rows: ComparisonRows) -> Markup:
         "rows",
         "All rows",
         element("p", rows.basis, class_="note") if rows.basis else None,
-        *(_shown(comparison, group) for group in GROUPS if comparison.of(group)),
+        *(_group_table(comparison, group) for group in GROUPS if comparison.of(group)),
     )
 
 
-def _shown(comparison: Comparison, group: Group) -> Markup:
+def _group_table(comparison: Comparison, group: Group) -> Markup:
     table = _sortable(comparison, group)
     if group in _OPEN:
         return element("div", element("h3", GROUPS[group]), open_table(table, whole=_WHOLE))

@@ -164,19 +164,19 @@ def _breaks(points: Sequence[Point]) -> Iterator[str]:
 
 
 def _series_section(
-    history: History, names: Names, anchor: str, title: str, found: Sequence[Series]
+    history: History, names: Names, anchor: str, title: str, series: Sequence[Series]
 ) -> Markup:
-    more = len(found) - _MOST_PICTURES
+    more = len(series) - _MOST_PICTURES
     return section(
         anchor,
         title,
         element(
-            "div", *(_card(history, one, names[one.key]) for one in found[:_MOST_PICTURES]), class_="trends"
+            "div", *(_card(history, one, names[one.key]) for one in series[:_MOST_PICTURES]), class_="trends"
         ),
         element("p", f"{more:,} more in the table, all without a larger change.", class_="note")
         if more > 0
         else None,
-        folded_table(_rows_table(history, found), title, top=len(found)),
+        folded_table(_rows_table(history, series), title, top=len(series)),
     )
 
 
@@ -229,8 +229,8 @@ def _presence(history: History, series: Series) -> Iterator[str]:
         yield f"last seen at {history.points[there[-1]].label}"
 
 
-def _rows_table(history: History, found: Sequence[Series]) -> Table:
-    return table_of(_ROWS, [_table_row(history, series) for series in found])
+def _rows_table(history: History, series: Sequence[Series]) -> Table:
+    return table_of(_ROWS, [_table_row(history, one) for one in series])
 
 
 def _table_row(history: History, series: Series) -> tuple[object, ...]:

@@ -87,7 +87,7 @@ def _head(trace: Trace, base: int, shift: int) -> bytes:
         about["time_shift_ns"] = str(shift)
     texts = b"".join(field(1, field(1, f"nsyswrap.{key}") + field(3, text)) for key, text in about.items())
     packets = [_clock_snapshot(clocks) + number_field(_FLAGS, _CLEARED), field(_ATTRIBUTES, texts)]
-    packets += [field(_TRACK, _descriptor(track, place)) for place, track in enumerate(trace.lanes.tracks)]
+    packets += [field(_TRACK, _descriptor(track, index)) for index, track in enumerate(trace.lanes.tracks)]
     return b"".join(field(_PACKET, packet + number_field(_SEQUENCE, 1)) for packet in packets)
 
 
@@ -99,16 +99,16 @@ def _clock_snapshot(clocks: Iterable[tuple[int, int]]) -> bytes:
     return field(_CLOCKS, b"".join(texts) + number_field(2, _TRACE_CLOCK))
 
 
-def _descriptor(track: Track, place: int) -> bytes:
+def _descriptor(track: Track, index: int) -> bytes:
     """Return a TrackDescriptor. GPUs are no processes: viewers show tracks without one at the top."""
-    content = number_field(1, place + 1) + number_field(12, place)
+    content = number_field(1, index + 1) + number_field(12, index)
     if track.parent is not None and track.kind != "thread":
         content += number_field(5, track.parent + 1)
     if track.kind == "process":
-        about = number_field(1, track.process) + number_field(3, place) + field(6, track.name)
+        about = number_field(1, track.process) + number_field(3, index) + field(6, track.name)
         content += field(3, about) + number_field(19, 1)
     elif track.kind == "thread":
-        about = number_field(1, track.process) + number_field(2, track.thread) + number_field(3, place)
+        about = number_field(1, track.process) + number_field(2, track.thread) + number_field(3, index)
         content += field(4, about + field(5, track.name)) + number_field(20, 1)
     else:
         content += field(2, track.name) + number_field(15, 2)  # not merged with one of the same name
@@ -245,7 +245,7 @@ class _Rows(NamedTuple):
         """Return the events with the time since the one before instead."""
         return self._replace(times=np.diff(self.times, prepend=zero))
 
-    def part(self, at: int) -> _Rows:
+    def block(self, at: int) -> _Rows:
         """Return the events of a block."""
         rows = slice(at, at + BLOCK_ROWS)
         return _Rows(*(np.broadcast_to(column, len(self.times))[rows] for column in self))
@@ -254,8 +254,8 @@ class _Rows(NamedTuple):
 def _packets(head: bytes, rows: _Rows, events: _Events) -> Iterator[_Part]:
     """Yield the packets of events; ``rows`` have the time since the event before."""
     for at in range(0, len(rows.times), BLOCK_ROWS):
-        part = rows.part(at)
-        yield len(part.times), partial(_block, head, part, events)
+        block = rows.block(at)
+        yield len(block.times), partial(_block, head, block, events)
 
 
 def _block(head: bytes, events: _Rows, varieties: _Events) -> bytes:
@@ -311,20 +311,20 @@ class _Looks:
         self._uses[-1][2].append((kind, column))
         return column
 
-    def _encoded(self, part: KindStyles) -> WireCells:
+    def _encoded(self, styles: KindStyles) -> WireCells:
         """Return the fields of TrackEvent that looks consist of."""
-        rows = len(part.name)
+        rows = len(styles.name)
         self._uses.append((self._count, rows, []))
         self._count += rows
         same = np.zeros(rows, np.int64)
         fields = [
-            wire.varint_cells(_NAME, self._column(_NAMES, part.name, part.names)),
-            wire.varint_cells(_CATEGORY, self._column(_CATEGORIES, same, [part.kind])),
+            wire.varint_cells(_NAME, self._column(_NAMES, styles.name, styles.names)),
+            wire.varint_cells(_CATEGORY, self._column(_CATEGORIES, same, [styles.kind])),
         ]
-        if part.groups:
-            fields.append(wire.varint_cells(_GROUP, self._column(_GROUPS, part.group, part.groups)))
+        if styles.groups:
+            fields.append(wire.varint_cells(_GROUP, self._column(_GROUPS, styles.group, styles.groups)))
         return wire.joined(
-            fields + [self._argument(*argument) for argument in part.arguments.items()]
+            fields + [self._argument(*argument) for argument in styles.arguments.items()]
         ).aligned()
 
     def _argument(self, name: str, argument: Argument) -> WireCells:

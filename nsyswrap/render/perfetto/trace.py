@@ -219,19 +219,19 @@ def _draw(trace: Trace, capture: Capture, label: str) -> None:
     trace.notes += (*notes, *counter_notes(capture, bars), *joined)
 
 
-def _idle_and_steps(own: Capture) -> list[Lane]:
+def _idle_and_steps(capture: Capture) -> list[Lane]:
     """Return the lanes of idle time and of steps. Columns of kernels are freed as soon as they are used.
 
     Raises NotInCapture for too many processes and GPUs.
     """
-    for kind in filter(own.has, JUDGED_READS):
-        own.whole.columns(kind, *JUDGED_READS[kind])  # in one pass
-    gpu_operations_of(own)
-    own.release_columns({"kernel": _IN_OPERATIONS})
-    launches_of(own)
-    own.release_columns({"kernel": ("graph_node_id", "name")})
-    made = [*steps(own)]  # before the gaps, of which there are many
-    return [*idle(own), *made]
+    for kind in filter(capture.has, JUDGED_READS):
+        capture.whole.columns(kind, *JUDGED_READS[kind])  # in one pass
+    gpu_operations_of(capture)
+    capture.release_columns({"kernel": _IN_OPERATIONS})
+    launches_of(capture)
+    capture.release_columns({"kernel": ("graph_node_id", "name")})
+    made = [*steps(capture)]  # before the gaps, of which there are many
+    return [*idle(capture), *made]
 
 
 def _count(trace: Trace, capture: Capture, drawn: Counts[str], recorded: Mapping[str, int]) -> None:

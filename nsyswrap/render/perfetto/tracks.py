@@ -280,10 +280,10 @@ class SliceStyles:
             arguments["nvtx_path"] = Argument(kept[-1], paths.texts)
         return self._add(KindStyles(kind, kept[0], names, kept[1], groups, arguments), look)
 
-    def _add(self, part: KindStyles, codes: NDArray[Any]) -> NDArray[Any]:
+    def _add(self, styles: KindStyles, codes: NDArray[Any]) -> NDArray[Any]:
         looks: NDArray[Any] = (codes + self.count).astype(np.int32)
-        self.parts.append(part)
-        self.count += len(part.name)
+        self.parts.append(styles)
+        self.count += len(styles.name)
         return looks
 
     def names(self) -> tuple[NDArray[Any], list[str]]:

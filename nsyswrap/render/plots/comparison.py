@@ -58,8 +58,8 @@ def _figure(comparison: Comparison) -> Sheet:
     return drawn
 
 
-def _notes(rows: ComparisonRows, shown: Sequence[ChangedItem]) -> list[str]:
-    comparison, more = rows.comparison, len(rows.parts) - len(shown)
+def _notes(rows: ComparisonRows, items: Sequence[ChangedItem]) -> list[str]:
+    comparison, more = rows.comparison, len(rows.parts) - len(items)
     base, new = comparison.base, comparison.new
     alone = len(base.runs) == len(new.runs) == 1  # the title says it
     return [
@@ -67,9 +67,9 @@ def _notes(rows: ComparisonRows, shown: Sequence[ChangedItem]) -> list[str]:
             f"base: {base.name} (runs: {len(base.runs)}), new: {new.name} (runs: {len(new.runs)})"
         ),
         f"bar: new minus base in a {rows.unit}"
-        + ("; line: interval of the difference" if any(part.interval for part in shown) else "")
+        + ("; line: interval of the difference" if any(part.interval for part in items) else "")
         + (f"; {more:,} smaller differences are not drawn" if more else ""),
-        *([] if shown else ["no part differs"]),
+        *([] if items else ["no part differs"]),
         *(f"the sides differ: {one.text}" for one in comparison.obstacles),
         *([f"no verdicts: {comparison.no_verdicts}"] if comparison.no_verdicts and not alone else []),
     ]

@@ -166,10 +166,10 @@ def _title(data: Mapping[str, Copies]) -> str:
     return f"{where} {line_label}, {duration(total_ns)}{at}"
 
 
-def _draw(axes: Axes, part: Copies) -> None:
-    for direction, (size, bandwidth) in part.single_copies.items():
+def _draw(axes: Axes, copies: Copies) -> None:
+    for direction, (size, bandwidth) in copies.single_copies.items():
         points(axes, (size, bandwidth), _color(direction), "_single", marker=".")
-    for line in part.lines:
+    for line in copies.lines:
         width, alpha = _STYLES.get(line.memory or "", _PLAIN)
         color = _color(line.direction)
         axes.plot(

@@ -61,7 +61,7 @@ class LaunchTimes:
     latency_ns: Sequence[NDArray[Any]]
     api_ns: Sequence[NDArray[Any]]
     gpu_ns: Sequence[NDArray[Any]]
-    part: str
+    scope: str
     cost: LaunchCost
     notes: Sequence[str]
 
@@ -71,13 +71,13 @@ def compute(capture: Capture) -> LaunchTimes:
     table = table_for(capture, "launch_overhead")
     launches = launches_of(capture)
     measurable = launches.uncontended & (launches.latency_ns >= 0)
-    part, view = judged_launches(capture)
+    scope, view = judged_launches(capture)
     series = (~launches.first, launches.first)
     return LaunchTimes(
-        [launches.latency_ns[mine & measurable] for mine in series],
-        [launches.api_ns[mine] for mine in series],
-        [launches.gpu_ns[mine] for mine in series],
-        part,
+        [launches.latency_ns[rows & measurable] for rows in series],
+        [launches.api_ns[rows] for rows in series],
+        [launches.gpu_ns[rows] for rows in series],
+        scope,
         launch_cost_of(view),
         notes_of(table),
     )
@@ -85,31 +85,31 @@ def compute(capture: Capture) -> LaunchTimes:
 
 def figure(data: Mapping[str, LaunchTimes], program: str = "") -> Sheet:
     """Draw the histograms and points of the captures below one another, on the same axes."""
-    notes = dict.fromkeys([_POINTS, *(note for part in data.values() for note in part.notes)])
-    edges = _edges([times for part in data.values() for times in part.latency_ns])
+    notes = dict.fromkeys([_POINTS, *(note for launches in data.values() for note in launches.notes)])
+    edges = _edges([times for launches in data.values() for times in launches.latency_ns])
     limits = _call_limits(data.values())
     drawn = sheet(_BODY_IN * len(data), _title(data), notes, _SERIES, program)
-    parts = drawn.subfigures(len(data), 1, squeeze=False)[:, 0]
-    for place, (label, part) in zip(parts, data.items(), strict=True):
+    subfigures = drawn.subfigures(len(data), 1, squeeze=False)[:, 0]
+    for subfigure, (label, launches) in zip(subfigures, data.items(), strict=True):
         if len(data) > 1:
-            place.suptitle(fitted([label], columns_in(WIDTH_IN) // 2)[0], x=0.01, ha="left", **NAMES)
-        drawn_kinds = [kind for kind, times in zip(_HEIGHTS, part.latency_ns, strict=True) if len(times)]
+            subfigure.suptitle(fitted([label], columns_in(WIDTH_IN) // 2)[0], x=0.01, ha="left", **NAMES)
+        drawn_kinds = [kind for kind, times in zip(_HEIGHTS, launches.latency_ns, strict=True) if len(times)]
         rows = [[kind, "api"] for kind in drawn_kinds] or [["api"]]
-        axes = place.subplot_mosaic(rows, height_ratios=[_HEIGHTS[kind] for kind in drawn_kinds] or [1])
-        _latencies({kind: axes[kind] for kind in drawn_kinds}, part, edges)
-        _calls(axes["api"], part, *limits)
+        axes = subfigure.subplot_mosaic(rows, height_ratios=[_HEIGHTS[kind] for kind in drawn_kinds] or [1])
+        _latencies({kind: axes[kind] for kind in drawn_kinds}, launches, edges)
+        _calls(axes["api"], launches, *limits)
     return drawn
 
 
 def _title(data: Mapping[str, LaunchTimes]) -> str:
     """Return the title: how long repeated launches left the GPUs idle."""
-    judged = [part.cost for part in data.values() if len(part.api_ns[0])]
+    judged = [launches.cost for launches in data.values() if len(launches.api_ns[0])]
     if len(data) == 1:
-        [part] = data.values()
+        [launches] = data.values()
         return (
-            headline(part.part, part.cost)
+            headline(launches.scope, launches.cost)
             if judged
-            else f"No repeated launches: {_first_launches_text(part.api_ns[1])}"
+            else f"No repeated launches: {_first_launches_text(launches.api_ns[1])}"
         )
     if not judged:
         return f"No repeated launches in any of {len(data)} captures"
@@ -154,9 +154,9 @@ def _call_limits(parts: Iterable[LaunchTimes]) -> tuple[tuple[float, float], tup
     return (least, gpu[1]), (least, api[1])
 
 
-def _latencies(places: Mapping[str, Axes], part: LaunchTimes, edges: NDArray[Any]) -> None:
+def _latencies(places: Mapping[str, Axes], launches: LaunchTimes, edges: NDArray[Any]) -> None:
     """Draw the histograms on one time axis, each with its own count axis."""
-    for (kind, style), times in zip(LAUNCHES.items(), part.latency_ns, strict=True):
+    for (kind, style), times in zip(LAUNCHES.items(), launches.latency_ns, strict=True):
         if kind not in places:
             continue
         axes = places[kind]
@@ -170,7 +170,7 @@ def _latencies(places: Mapping[str, Axes], part: LaunchTimes, edges: NDArray[Any
         places["repeat"].set_xlabel("")
         places["repeat"].tick_params(labelbottom=False)
     if "repeat" in places:
-        _mark_median(places["repeat"], part.latency_ns[0])
+        _mark_median(places["repeat"], launches.latency_ns[0])
 
 
 def _mark_median(axes: Axes, times: NDArray[Any]) -> None:
@@ -180,10 +180,10 @@ def _mark_median(axes: Axes, times: NDArray[Any]) -> None:
 
 
 def _calls(
-    axes: Axes, part: LaunchTimes, gpu_limits: tuple[float, float], api_limits: tuple[float, float]
+    axes: Axes, launches: LaunchTimes, gpu_limits: tuple[float, float], api_limits: tuple[float, float]
 ) -> None:
     """Draw the launches, and the line where the API call takes as long as the kernel."""
-    for api, gpu, (label, style) in zip(part.api_ns, part.gpu_ns, _SERIES.items(), strict=True):
+    for api, gpu, (label, style) in zip(launches.api_ns, launches.gpu_ns, _SERIES.items(), strict=True):
         points(axes, (gpu, api), hue(style), label, marker=_MARKERS[label])
     axes.axline((1, 1), (10, 10), color=GRAY, linewidth=0.8, linestyle="--")
     axes.set(xlim=gpu_limits, ylim=api_limits)

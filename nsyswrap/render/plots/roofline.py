@@ -120,30 +120,32 @@ def _title(data: Mapping[str, RooflineKernels]) -> str:
     return f"{where}{for_title(part.names[longest], part.names)} reaches {rate}{share}"
 
 
-def _draw(axes: Axes, part: RooflineKernels) -> None:
-    area = np.maximum(_MOST_AREA * part.total_ns / part.total_ns.max(), _LEAST_AREA)
-    for kind in sorted(set(part.classes)):
-        mine, color = np.array(part.classes) == kind, hue(kernel_color(kind))
+def _draw(axes: Axes, kernels: RooflineKernels) -> None:
+    area = np.maximum(_MOST_AREA * kernels.total_ns / kernels.total_ns.max(), _LEAST_AREA)
+    for kind in sorted(set(kernels.classes)):
+        rows, color = np.array(kernels.classes) == kind, hue(kernel_color(kind))
         axes.scatter(
-            part.intensity[mine],
-            part.flop_per_s[mine],
-            area[mine],
+            kernels.intensity[rows],
+            kernels.flop_per_s[rows],
+            area[rows],
             facecolors=(*to_rgb(color), 0.35),
             edgecolors=color,
             linewidths=0.9,
             marker=_SHAPES.get(kind, "D"),
             label=kind,
         )
-    roofs = [*part.roofs.values()]
-    left, right = part.intensity.min() / 4, part.intensity.max() * 4
-    if np.isfinite(part.bytes_per_s):
+    roofs = [*kernels.roofs.values()]
+    left, right = kernels.intensity.min() / 4, kernels.intensity.max() * 4
+    if np.isfinite(kernels.bytes_per_s):
         if roofs:
-            right = max(right, 4 * max(roofs) / part.bytes_per_s)
-        end = max(roofs) / part.bytes_per_s if roofs else right
+            right = max(right, 4 * max(roofs) / kernels.bytes_per_s)
+        end = max(roofs) / kernels.bytes_per_s if roofs else right
         left = min(left, end / 4)
-        axes.plot([left, end], [left * part.bytes_per_s, end * part.bytes_per_s], color=GRAY, linewidth=1)
-    for kind, peak in part.roofs.items():
-        begin = peak / part.bytes_per_s if np.isfinite(part.bytes_per_s) else left
+        axes.plot(
+            [left, end], [left * kernels.bytes_per_s, end * kernels.bytes_per_s], color=GRAY, linewidth=1
+        )
+    for kind, peak in kernels.roofs.items():
+        begin = peak / kernels.bytes_per_s if np.isfinite(kernels.bytes_per_s) else left
         axes.plot([begin, right], [peak, peak], color=GRAY, linewidth=1)
         text = f"{kind} {human(peak, Unit.FLOP_PER_S)}"
         axes.text(right, peak, text, ha="right", va="bottom", color=GRAY, fontsize=7)

@@ -306,7 +306,7 @@ def _draw_ranges(axes: Axes, row: int, lane: PlotLane, window: tuple[int, int], 
 class Timeline:
     """The bin edges in ns, the lanes from top to bottom, and the busy percentage of each GPU by name.
 
-    ``part`` says what time the percentages are of; the end of a sentence. ``steps`` are those that are
+    ``scope`` says what time the percentages are of; the end of a sentence. ``steps`` are those that are
     judged, of which some are drawn. ``started_ns`` is time 0 of the capture since 1970, None if unknown.
     """
 
@@ -314,7 +314,7 @@ class Timeline:
     lanes: list[PlotLane]
     busy_percent: list[tuple[str, float]]
     notes: list[str]
-    part: str
+    scope: str
     steps: JudgedSteps | None
     started_ns: int | None = None
 
@@ -324,7 +324,7 @@ def compute(capture: Capture) -> Timeline:
 
     Raises NotInCapture if the capture has no events to draw.
     """
-    whole, steps, (capture, part) = capture, judged_steps(capture), _focus(capture)
+    whole, steps, (capture, scope) = capture, judged_steps(capture), _focus(capture)
     usage = _usage(capture)
     busy_percent = _busy_percent(capture, usage)
     edges = bins(*_window(capture, usage))
@@ -335,7 +335,7 @@ def compute(capture: Capture) -> Timeline:
         f"{count:,} less busy {noun}{'' if count == 1 else 's'}" for count, noun in left_out if count
     ]
     notes = [*_steps_note(steps), *(f"not drawn: {text}" for text in not_drawn), *_selection_note(whole)]
-    return Timeline(edges, [*gpu, *host], busy_percent, notes, part, steps, capture.started_ns)
+    return Timeline(edges, [*gpu, *host], busy_percent, notes, scope, steps, capture.started_ns)
 
 
 def _focus(capture: Capture) -> tuple[Capture, str]:
@@ -471,8 +471,8 @@ def _title(data: Mapping[str, Timeline]) -> str:
 
 def _part_text(data: Mapping[str, Timeline]) -> str:
     """Return the time that the percentages are of; several if the captures differ."""
-    parts = dict.fromkeys(part.part for part in data.values() if part.busy_percent)
-    return " or ".join(parts) if len(parts) <= _MOST_PARTS else "drawn"
+    scopes = dict.fromkeys(one.scope for one in data.values() if one.busy_percent)
+    return " or ".join(scopes) if len(scopes) <= _MOST_PARTS else "drawn"
 
 
 PLOT = Plot("timeline", compute, figure)

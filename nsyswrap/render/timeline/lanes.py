@@ -319,20 +319,20 @@ class _Events:
     def lane(
         self,
         capture: Capture,
-        mine: NDArray[Any],
-        place: tuple[str, int, str, str],
+        rows: NDArray[Any],
+        location: tuple[str, int, str, str],
         kinds: Sequence[Kind],
         level: int = 0,
     ) -> Lane:
-        """Return the lane of these events; ``place`` is its family, its thread, and where it stands."""
+        """Return the lane of these events; ``location`` is its family, its thread, and where it stands."""
         columns = {name: getattr(self, name) for name in ("name", "row", "series")}
         return Lane(
-            *place,
-            self.spans.start[mine],
-            self.spans.end[mine],
+            *location,
+            self.spans.start[rows],
+            self.spans.end[rows],
             kinds,
             names=self.names,
-            **{name: part[mine].astype(np.int32) for name, part in columns.items() if part is not None},
-            selected=_selected(capture, capture.window.of_thread(place[1])),
+            **{name: values[rows].astype(np.int32) for name, values in columns.items() if values is not None},
+            selected=_selected(capture, capture.window.of_thread(location[1])),
             level=level,
         )

@@ -126,9 +126,9 @@ class Cell(NamedTuple):
     tooltip: str
 
 
-def shade(part: float, whole: float) -> int:
-    """Return the shade of a part: 0, the palest, for nothing, and the darkest for the whole."""
-    return min(int(part / whole * SHADES), SHADES - 1) if whole else 0
+def shade(value: float, whole: float) -> int:
+    """Return the shade of a value: 0, the palest, for nothing, and the darkest for the whole."""
+    return min(int(value / whole * SHADES), SHADES - 1) if whole else 0
 
 
 def heat(title: str, columns: Sequence[str], rows: Mapping[str, Sequence[Cell]]) -> Markup:
@@ -369,8 +369,8 @@ def _cells(label: str, row: Row, longest: int) -> list[Cell]:
     return [*cells, Cell(f"{last:,} of {of:,}", last, shade(last, of), tooltip)]
 
 
-def _percent(part: float, whole: float) -> str:
-    return percent(100 * part / whole) if whole else "-"
+def _percent(value: float, whole: float) -> str:
+    return percent(100 * value / whole) if whole else "-"
 
 
 def _ranks_left_out(job: RankJob, subject: Subject) -> str:

@@ -143,10 +143,10 @@ def _by_worth(lanes: Sequence[Lane], time: Sequence[int], family: str) -> list[i
     return [*first.values(), *(i for i in sorted(mine, key=lambda i: -time[i]) if i not in first.values())]
 
 
-def _heights(lanes: Sequence[Lane], shown: Iterable[int]) -> Iterator[int]:
+def _heights(lanes: Sequence[Lane], indexes: Iterable[int]) -> Iterator[int]:
     """Yield the heights in pixels of these lanes, and of the names of their groups."""
     group = None
-    for i in shown:
+    for i in indexes:
         yield _LANE + (_GROUP if lanes[i].group != group else 0)
         group = lanes[i].group
 
