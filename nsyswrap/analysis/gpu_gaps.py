@@ -6,6 +6,16 @@ start of the operation, the launch was under way. If the call returned before th
 the operation started, the operation was queued: it waited for another device, another process, or the GPU
 itself. Migrations of unified memory have no launch call: page faults or prefetches cause them. After the last
 operation of all, the thread that launched it tells the cause.
+
+A gap whose launch call is known is cut where the call begins and returns, both clipped to the gap::
+
+    start_ns               begun              returned              end_ns
+        | what the thread did | "launch" or "copy" | "queued", or the same |
+
+``segments`` has the pieces by gap, then by time. Those of a gap have no holes and no length of 0: the first
+begins with the gap, the last ends with it, so the causes add up to its duration. Two in a row can have the
+same cause. A gap without a known thread is one piece. Positions are those of ``analysis.gpu_operations`` in
+the whole capture for ``before`` and ``after``, and positions of gaps for ``segments.gap``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,16 @@
-"""Put kernels, copies, memsets and whole-graph executions into one table, with their launch calls."""
+"""Put kernels, copies, memsets and whole-graph executions into one table, with their launch calls.
+
+``_all_operations`` makes the table of the whole capture once. A view has rows of it (``ColumnSet.of``); where
+a window cuts operations it replaces their times and sorts them again. So an operation has three numbers:
+
+- ``row``: its position among the events of its kind, as in ``capture.columns``
+- its position in the table of the whole capture: ``positions_of``, ``places_of``, ``Gaps.before``
+- its position in the table of a view: ``rows_of``, ``by_device``, and marks such as ``computes``
+
+The order is by start, kind and row. Process, device, context and stream of an operation are one number in
+``streams``, those of the whole capture also in a view. ``call`` is a position among all calls, too.
+``pieces_of`` is another table: it can have an operation in several rows, one for each selected NVTX range.
+"""
 
 from __future__ import annotations
 

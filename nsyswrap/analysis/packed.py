@@ -1,6 +1,17 @@
 """Read the names and durations of kernels and API calls, and their joins, into a few bytes a row.
 
 The columns themselves are not kept: reports that group all rows, and look at no single one, need no more.
+
+``_with_launches`` reads calls and kernels in one pass each:
+
+1. a block of calls becomes codes of names and threads, durations, correlation ids, and ends in two parts
+2. ``CallTable`` finds the position of a call by process and correlation id
+3. a block of kernels is joined with it at once: number of the launch, time of the call, time in the queue
+4. ``Factorizer.ranked`` puts the codes in order, which until then depends on the threads
+
+``code``, ``duration_ns``, ``launch``, ``call_ns`` and ``queue_ns`` have an entry for each row, in the order
+of rows, in as few bytes as the values take. ``ids`` and ``keys`` have one for each code. ``launched`` returns
+None where ``CallTable`` cannot be made; the reports then join whole columns with ``launch_pairs_of``.
 """
 
 from __future__ import annotations

@@ -8,6 +8,11 @@ Python 3.15 has ``lazy import`` statements for this (PEP 810); until then::
 
 Only modules can be imported like this, by absolute names: neither ``from module import function`` nor
 ``import a.b``.
+
+In the block ``builtins.__import__`` returns a stand-in to the module that has the block, and to no other.
+Each use of an attribute asks ``importlib``, which has the module after the first time, so a stand-in keeps no
+state and a name that is patched in the module is seen. Type checkers see plain imports. ``nsyswrap --help``
+takes 0.06 s, ``import pandas`` alone 0.34 s.
 """
 
 from __future__ import annotations

@@ -4,6 +4,17 @@ The file is opened read-only and immutable: SQLite takes no lock and writes noth
 it. A file that was not closed properly is read from a private copy. Each column is read once per ``Export``
 and shared; the arrays are read-only. Integers of large tables are read from the file's pages, everything else
 through SQLite.
+
+``_paged`` reads the pages of a table in this order:
+
+1. ``leaves`` lists the leaf pages. How many rows each has is taken from the pages above them.
+2. The leaves are read. One with another number of rows, as after a DELETE, raises ``Miscounted``.
+3. Then ``_count_leaves`` asks each leaf for its number, and the leaves are read once more.
+4. After ``NotPlain``, whose reason ``by_sqlite`` keeps, or a second ``Miscounted``, SQLite reads the table.
+
+``columns`` returns nothing before all leaves were read, and ``count`` asks each leaf: no number is a guess.
+When the page reader came in, it was fourteen times as fast as SQLite's rows. Columns of either way go
+through ``_checked``, those that are only streamed through ``_check_streamed``.
 """
 
 from __future__ import annotations

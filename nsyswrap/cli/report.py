@@ -1,4 +1,16 @@
-"""``nsyswrap report``: what is in captures, as one screen or as reports in any format."""
+"""``nsyswrap report``: what is in captures, as one screen or as reports in any format.
+
+``command`` parses (``_parse``), plans (``_plan``: all that can be checked before a capture is opened), and
+shows in one of four ways:
+
+- alone: what --explain, --list and --ncu ask for, which need no report (``_show_alone``)
+- by rank: all captures together (``_show_ranks``)
+- a screen for each capture, or one for repeated runs (``_show_screens``)
+- tables: one after the other where a format can be written so, else as one Document (``_write_tables``)
+
+Results go to stdout or into files by ``_emit``, notes to stderr. A capture that cannot be read is left out,
+the others are shown, and the exit code says so.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,18 @@
-"""Watch a running nsys: show its progress, forward signals, limit its time, end its processes."""
+"""Watch a running nsys: show its progress, forward signals, limit its time, end its processes.
+
+``ProcessWatch`` has the loop, the deadline and the signals. Every ``POLL_S`` it calls ``_look``, which does
+what is special to nsys, in this order: deliver a signal that waits for the program, end what does not end in
+time, show the progress, note who uses the GPU. After a signal or the time limit:
+
+1. ``_stop`` keeps the signal; ``_deliver`` sends it to the program, never to nsys, which would lose its
+   report
+2. after ``OTHERS_S`` processes in other groups get SIGTERM
+3. after ``STOP_PROGRAM_S`` what is left of the program is killed, so that nsys writes its report
+4. nsys is killed if it has not started the program within ``START_S``, or once it has printed nothing for
+   ``guard.STOP_NSYS_S``; at any time if its log and the program are gone
+
+``_is_hung`` knows two faults of nsys without any signal: see ``NsysEnd.fault``.
+"""
 
 from __future__ import annotations
 

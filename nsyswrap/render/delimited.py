@@ -3,6 +3,15 @@
 A trace has millions of cells. They are written in blocks of rows and column by column: in each column a cell
 takes the same number of bytes, filled with blanks, which are removed from the whole block at once. Long texts
 are put in afterwards: each is one object, whatever the number of rows that have it.
+
+Two rows of a block, with _ for a blank, and the bytes that are written of them::
+
+    ______1,240,%b      1,240,void gemm<float>(float*)
+    1234567,___,%b      1234567,,axpy
+
+A writer takes a slice of rows and returns a matrix (rows, width), one row of it for all rows, or a list of
+texts. Digits are written four at a time, from a table of 30,000 groups. Where numpy could round otherwise
+than the function of a cell, near a tie or above ``_EXACT``, that function decides.
 """
 
 from __future__ import annotations

@@ -1,4 +1,16 @@
-"""Define what a report is: its columns, the events it needs, and how its rows are computed and ordered."""
+"""Define what a report is: its columns, the events it needs, and how its rows are computed and ordered.
+
+A report is a constant, in a file of its own. ``Report.make`` does the same for each, in this order:
+
+1. it checks the options, and raises NotInCapture if the whole capture lacks a group of ``needs``
+2. ``read_ahead`` reads the fields of ``reads``, each table in one pass; ``compute`` returns columns and notes
+3. the rows are sorted by ``order``, and ``conclude`` gets them as they will be shown
+4. the notes become texts, and all is a Table, unrounded: formats round
+
+``reads`` makes no difference but to time and memory. Several reports of a command are read ahead together
+first; what ``reads`` lacks is read when it is asked for. ``packs`` names the kinds whose columns ``compute``
+streams. After a report that is written in turn, what no later one has in ``reads`` is freed.
+"""
 
 from __future__ import annotations
 

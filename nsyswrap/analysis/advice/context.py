@@ -1,4 +1,16 @@
-"""The quantities of a judged part that several checks share."""
+"""The quantities of a judged part that several checks share.
+
+Each is computed on first use, so checks can ask in any order, with one exception: ``claimed``. A check that
+counts the time of operations marks them with ``claim``, and later ones leave them out: the order of CHECKS.
+
+``GapKinds`` marks the gaps of the part: those of ``loading``, of the others those of ``allocating``, of the
+others by the operation that ends the gap those of ``copying`` and ``launching``. No gap has two of these four
+marks, and one before a memset can have none. ``waited`` goes with the last two or with none, ``graph`` and
+``long_host`` with any.
+
+Times are IntervalSets, so that gaps of several GPUs at the same time count once. ``of_typical`` leaves out
+outlier steps; ``most_saved_ns`` what other processes do and what the GPU that computes longest needs.
+"""
 
 from __future__ import annotations
 
@@ -215,7 +227,7 @@ class AdviceContext:
 
 
 class GapKinds:
-    """Marks of the gaps, one entry each, for the story that a gap belongs to; each gap has one story.
+    """Marks of the gaps, one entry each, for the story that a gap belongs to.
 
     ``loading``: at least a tenth of it is loading. In steps that repeat a single loading call is enough:
     compiling on the host comes before it.

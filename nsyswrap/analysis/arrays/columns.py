@@ -1,4 +1,13 @@
-"""Tables of columns, whose parts select the rows of a column when it is first used."""
+"""Tables of columns, whose parts select the rows of a column when it is first used.
+
+``table.of(rows)`` copies nothing but ``rows``. The part has no columns of its own, except those that are
+given to ``of``, such as times that a window cut. Python calls ``__getattr__`` for what an object lacks: the
+first use of a column selects its rows from ``source``, and the part keeps them. Later uses find the array as
+any attribute. Each part has a part or a table as its source, and keeps it in memory.
+
+A subclass declares its columns as fields of a dataclass. Type checkers see these alone, as ``__getattr__`` is
+hidden from them. A cached property of a subclass is computed anew for each part.
+"""
 
 from __future__ import annotations
 

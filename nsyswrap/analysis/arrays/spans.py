@@ -4,6 +4,12 @@ A span encloses the spans of its own thread that start no earlier and end no lat
 overlap in any way: NVTX start/end ranges need not nest. Most nest, as push/pop ranges of a thread do: those
 form a forest and are searched. The few others are left apart and compared pair by pair: those of no length,
 the same span twice, or start/end ranges that cross others.
+
+``Spans`` are threads, starts and ends, in any order. ``forest`` lays the threads behind one another on one
+axis, sorts, and returns ``NestedSpans``: those that nest by start, with the parent of each, and ``apart`` the
+rest. ``_Nesting`` finds the place of each inner span in it: by a binary search, then up the parents until one
+ends late enough. ``enclosures`` returns all pairs, ``closest`` one for each inner span, ``tree`` the parents
+of spans among themselves. Positions are those in the arrays given; "places" are those in the forest.
 """
 
 from __future__ import annotations

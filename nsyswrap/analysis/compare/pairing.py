@@ -1,4 +1,17 @@
-"""Bring the rows of two sides together: the same kernel, call or step in all runs, and renamed kernels."""
+"""Bring the rows of two sides together: the same kernel, call or step in all runs, and renamed kernels.
+
+``pair_rows`` does this in an order in which each part takes what the one before left:
+
+1. modes of a kernel that differ between runs become one row (``_kernels_to_merge``, ``_table``)
+2. equal keys are a pair; each key of a run is in one PairedRows, with None for runs that lack it
+3. a kernel of the same name and number of launches, with another grid or block (``_relaunched``), and steps
+   that only have another label (``_relabeled``)
+4. of the kernels still on one side alone, renamed ones (``_renamed``), by the name without what a build
+   changes, first with the same grid, then with any, last by the grid and a similar duration
+
+A trait that two kernels of a side share pairs none of them. ``_joint`` keeps the key of the new side;
+``base_key`` is the other one.
+"""
 
 from __future__ import annotations
 

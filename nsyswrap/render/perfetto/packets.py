@@ -3,6 +3,15 @@
 A lane begins with its clock and the texts that it is the first of its sequence to use. Then its events follow
 in the order of time: the begin or the end of a slice, its look, the number of kernels that run, the arrows
 that begin or end there, and the time since the event before.
+
+A packet of ``_block``, where "look" is what the events of a variety share, encoded once by ``_Looks``::
+
+    | tag, size, sequence, flags | tag, size of the event | look | count | arrows, 10 bytes each | tag, time |
+      head                         varieties.fields                counts  first + 0, 1, 2, ...      delta
+
+All packets whose parts have the same sizes (a layout) are rows of one structured array, which is filled by
+columns and copied to its places in the block. So Python runs once for each layout, not for each event. A
+block has up to ``BLOCK_ROWS`` events and needs nothing of other blocks: threads encode them in any order.
 """
 
 from __future__ import annotations

@@ -3,6 +3,15 @@
 A row is one line, rows are sorted, and a figure that all runs share is written once: a difference between
 two versions shows the rows that changed. The file holds no environment, no host name, no absolute path and
 no argument of the program.
+
+There is one format. A field that came later has a default in ``_Stored``, ``_StoredRun`` or ``_StoredRow``,
+which says what its absence means: without ``mean_error`` the cost of a run is known of totals alone, with
+``step_definition`` 1 steps and their times are left out. An older nsyswrap skips fields that it does not
+know; ``FORMAT`` increases only with what it would misread. ``_stored_row`` leaves out what equals a default.
+
+In a row, a figure is a value for all runs or a list with one for each; ``count`` is None in a run without the
+row. If the text has more than ``SIZE`` characters, it is written again with fewer durations. ``sha256`` is of
+the values, not of the layout, so formatting the file does no harm.
 """
 
 from __future__ import annotations

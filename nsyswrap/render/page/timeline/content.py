@@ -3,6 +3,17 @@
 A small capture keeps all events. A large one keeps all events of some windows of time, and the longest of
 each lane. A bin says how much of it is taken, and what begins in it. The picture opens where a reader should
 look. All times are in ns after ``origin``, the first time of the picture.
+
+What ``script_data`` returns is read by static/columns.js, events.js and bins.js:
+
+- ``packed`` has all columns, then the texts as JSON; ``columns`` lists name, length, bytes a value, base, and
+  1 for a column of differences. First come the lowest bytes of all values, then the next ones.
+- Events lie lane by lane, in each by start; lane i has ``lanes[i].kept`` of them. ``look`` is a position in
+  ``looks``, the pairs of a position in ``series`` and one in ``names``; ``call`` is one among these events.
+- ``cells`` lists level, lane, series and number of bins: so many of ``at``, ``share`` and ``begun`` belong
+  to it, one list after the other. Only lanes that lack events have bins. ``levels`` are the finest; the
+  script makes coarser ones of them, each of half as many bins.
+- ``times`` and ``values`` have the points of ``curves``, one curve after the other.
 """
 
 from __future__ import annotations

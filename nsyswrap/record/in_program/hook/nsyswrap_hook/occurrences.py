@@ -1,6 +1,17 @@
 """End steps at what the user names: the forward of a module, the call of a function, or an NVTX range.
 
 The range is made by ``torch.cuda.nvtx`` or by the package ``nvtx``.
+
+What is replaced in the program, and when:
+
+- a module: the call of ``torch.nn.Module``, once torch is imported; only the outermost forward counts
+- a function: the attribute of the module or class that holds it, right after that module has run, so that
+  ``from module import function`` finds the replacement
+- a range: push, pop, start and end of both packages, and four methods of ``nvtx.annotate``
+
+Each of these calls the original with the same arguments, returns what it returns, and lets its errors
+through; what fails here is noted (``notes.guarded``). Depth and pushed ranges are kept for each thread; a
+range with start and end may end in another one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,17 @@
-"""End steps where PyTorch's optimizers have stepped, also by way of a GradScaler or a CUDA graph."""
+"""End steps where PyTorch's optimizers have stepped, also by way of a GradScaler or a CUDA graph.
+
+What is replaced in PyTorch, and why:
+
+- ``Optimizer.__init__``: an optimizer takes part in steps before its first one
+- the global hook after a step, since PyTorch 2.1; before, a note says that it is missing
+- ``update`` of the scalers, which skip steps whose gradients are not finite: these end an iteration, too
+- ``CUDAGraph.capture_end`` and ``replay``: a step that is captured does not run, each replay of it does
+- ``TorchPatcher.patch`` of earlier compilers, which takes hooks off the optimizers: ``_counted`` replaces
+  them
+
+While torch.compile reads the code, constructions and steps do not count. ``IterationDetector`` says how many
+training steps have ended with the step of an optimizer; it holds optimizers weakly.
+"""
 
 from __future__ import annotations
 
