@@ -214,7 +214,7 @@ def program_of(
     The command line is the same in each session, so that runs can be compared with older ones. Raises
     UsageError for a function that another process cannot import, or arguments that cannot be pickled.
     """
-    module, name, source = _place(function)
+    module, name, source = _source_location(function)
     try:
         pickled = pickle.dumps(arguments)
     # A ctypes pointer raises ValueError, a tensor without storage or a list in itself RuntimeError.
@@ -230,7 +230,7 @@ def program_of(
     return Program(command, f"{module}:{name}"), {call_function.VARIABLE: str(file)}
 
 
-def _place(function: Callable[..., object]) -> tuple[str, str, str]:
+def _source_location(function: Callable[..., object]) -> tuple[str, str, str]:
     """Return the module, the name in it and the file of a function."""
     name = getattr(function, "__qualname__", "")
     module = sys.modules.get(getattr(function, "__module__", None) or "")

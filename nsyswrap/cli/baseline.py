@@ -187,7 +187,7 @@ def history(given: Sequence[str], *, output: Path, force: bool) -> None:
             f"{output} already exists", "use --force to replace it, or name another file with -o"
         )
     points = [part for path in map(Path, given) for part in (_files_in(path) or (path,))]
-    named = [Path(comparing.place(str(point))) for point in points]
+    named = [Path(comparing.baseline_path(str(point))) for point in points]
     unlike = {os.path.realpath(point): point for point in named}
     loaded, left_out = _points(list(unlike.values()))
     if len(loaded) < 2:  # noqa: PLR2004 - one point has no history

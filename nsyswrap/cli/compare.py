@@ -398,12 +398,12 @@ def load_side(texts: Sequence[str]) -> Side:
 
 
 def _source(texts: Sequence[str]) -> Source:
-    paths = [path for text in texts for path in expanded(place(text))]
+    paths = [path for text in texts for path in expanded(baseline_path(text))]
     name = sides.name_of([Path(text) for text in texts])
     return sides.source_of(paths, name, lambda text: note(f"nsyswrap: {text}"))
 
 
-def place(text: str) -> str:
+def baseline_path(text: str) -> str:
     """Return the path of a baseline for its name, unless a file or folder has that name; else the text."""
     named = baseline.FOLDER / f"{text}.json"
     is_name = named.parent == baseline.FOLDER and not paths.exists(text)

@@ -59,7 +59,7 @@ def command(output: Path | None) -> None:
             scenario_runs.run_variants(scenario, scenario.variants, base / name)
     layout = terminal_layout()._replace(width=min(_WIDTH, terminal_layout().width))
     for name, (variant, table) in SCENARIOS.items():
-        say(_shown(name, base / name, variant, table, layout), styled=True)
+        say(_variant_text(name, base / name, variant, table, layout), styled=True)
     say("".join(_next_lines(base / name / variant)))
 
 
@@ -72,17 +72,17 @@ def _lacks() -> list[str]:
     return list(dict.fromkeys(lacks))
 
 
-def _shown(name: str, folder: Path, variant: str, table: str, layout: Layout) -> str:
+def _variant_text(name: str, folder: Path, variant: str, table: str, layout: Layout) -> str:
     """Return the answer for one variant, and the table over all variants that supports it."""
     scenario = scenarios.find_scenario(name)
     with ascii_layout(active=layout.ascii):
-        shown = capture.open_capture(folder / variant).decided()
-        _, lines = summary.answer_with_lines(shown)
+        recorded = capture.open_capture(folder / variant).decided()
+        _, lines = summary.answer_with_lines(recorded)
         # Commands follow at the end.
         answer = [line for line in lines if line.kind != "note" and line.typed != "--ncu"]
         texts = list(
             summary_screen.answer_texts(
-                answers.with_command(answer, report_command(shown.source)), layout.width
+                answers.with_command(answer, report_command(recorded.source)), layout.width
             )
         )
     tables = scenario_runs.closing_tables(scenario, {one: folder / one for one in scenario.variants})

@@ -137,12 +137,12 @@ def _known(table: Mapping[str, object], file: str) -> Mapping[str, object]:
     return table
 
 
-def _read(key: str, value: object, place: str, dashes: str) -> Any:  # noqa: ANN401 - by its key
+def _read(key: str, value: object, prefix: str, dashes: str) -> Any:  # noqa: ANN401 - by its key
     try:
         return _KEYS[key][1](value)
     except ValueError as error:
         wrong = value[0] if isinstance(value, tuple) and len(value) == 1 else value
-        raise UsageError(f"{place}invalid {dashes}{key} {brief(wrong)}: expected {error}") from None
+        raise UsageError(f"{prefix}invalid {dashes}{key} {brief(wrong)}: expected {error}") from None
 
 
 def check_gate(comparison: Comparison, limits: GateLimits, *, anyway: bool = False) -> GateResult:

@@ -332,14 +332,14 @@ def _importing(progress: Callable[[str], None]) -> Callable[[str], None]:
     """
     thread = threading.Thread(target=_import_screen)
 
-    def shown(message: str) -> None:
+    def importing(message: str) -> None:
         if message and thread.ident is None:
             thread.start()
         progress(message)
         if not message and thread.ident is not None:
             thread.join()
 
-    return shown
+    return importing
 
 
 def _import_screen() -> None:

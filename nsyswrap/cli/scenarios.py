@@ -95,10 +95,10 @@ def _say_indented(text: str, width: int) -> None:
     say("\n".join(wrapped(text, width)))
 
 
-def _not_here(found: Iterable[Scenario]) -> dict[str, list[str]]:
+def _not_here(checked: Iterable[Scenario]) -> dict[str, list[str]]:
     """Return the scenarios, or variants, that each missing requirement rules out."""
     ruled_out: dict[str, list[str]] = {}
-    for scenario in found:
+    for scenario in checked:
         for missing in scenario.lacks:
             ruled_out.setdefault(missing, []).append(scenario.name)
         for variant in scenario.variants:

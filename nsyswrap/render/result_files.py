@@ -193,17 +193,17 @@ def _merged_kernels(
 ) -> Iterator[str]:
     """Yield the header, then the kernels of each combination over all its runs that are done, as CSV.
 
-    The pool's parts are the positions of the combinations.
+    The pool's groups are the positions of the combinations.
     """
     columns = (LABEL, *parameters.columns, RUNS, *KERNELS.columns, MACHINE)
     schema = Schema("kernels", "Kernels over repeats", columns)
     header = csv.delimited(table_of(schema, []), ",", "ns", safe=safe)
     yield header
     rows: list[tuple[object, ...]] = []
-    for part, kernels in pool.parts():
-        run = groups[part][0].run
-        front = (run.name or None, *parameters.of(run), _compared_runs(groups[part]))
-        machine = ", ".join(filter(None, machine_of(setup_of(groups[part])))) or None
+    for number, kernels in pool.groups():
+        run = groups[number][0].run
+        front = (run.name or None, *parameters.of(run), _compared_runs(groups[number]))
+        machine = ", ".join(filter(None, machine_of(setup_of(groups[number])))) or None
         rows += ((*front, *row, machine) for row in _kernel_rows(kernels))
         if len(rows) >= _AT_ONCE:
             yield csv.delimited(table_of(schema, rows), ",", "ns", safe=safe).removeprefix(header)

@@ -134,8 +134,8 @@ class Shares:
         """Return a share as a percentage, without the sign."""
         return f"{units}" if self.units == _ALL else f"{_ALL * units / self.units:.1f}"
 
-    def part(self, units: int) -> float:
-        """Return a share as a part of 1."""
+    def fraction(self, units: int) -> float:
+        """Return a share as a fraction of 1."""
         return units / self.units
 
 

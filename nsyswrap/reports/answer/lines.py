@@ -77,7 +77,7 @@ def answer_lines(capture: Capture, answer: Answer) -> list[AnswerLine]:
         *(_withheld(answer.withheld) if answer.withheld else (*first, *_moving(answer))),
         *loop_lines(answer),
         *start_up_lines(answer),
-        *(() if any(finding.kind == _SPIKES for finding in _shown(answer)) else outlier_lines(answer)),
+        *(() if any(finding.kind == _SPIKES for finding in _top_findings(answer)) else outlier_lines(answer)),
         *(line for lines in others for line in lines),
         *_facts(answer),
         *_notes(answer),
@@ -86,7 +86,7 @@ def answer_lines(capture: Capture, answer: Answer) -> list[AnswerLine]:
 
 def _busy_lines(answer: Answer) -> Iterator[AnswerLine]:
     shares = shares_of(answer)
-    percent = 100 * shares.part(shares.busy)
+    percent = 100 * shares.fraction(shares.busy)
     several = len({device.device_id for device in answer.devices}) > 1
     level: Level = "bad" if percent < _MOSTLY_PERCENT else "warning" if percent < _WELL_PERCENT else "good"
     head = f"{'GPUs' if several else 'GPU'} busy {shares.text(shares.busy)} % of {part_name(answer)}"
@@ -97,7 +97,7 @@ def _busy_lines(answer: Answer) -> Iterator[AnswerLine]:
     yield AnswerLine(_verdict(head, answer), "verdict", level, heading=head, figures=marks)
     yield from _step_lines(answer)
     largest = max(shares.idle_parts.values(), default=0)
-    bar = tuple(map(shares.part, (shares.busy, largest, shares.idle - largest)))
+    bar = tuple(map(shares.fraction, (shares.busy, largest, shares.idle - largest)))
     mostly = percent >= _MOSTLY_PERCENT
     if mostly:
         text = _parts("busy", shares, shares.busy, shares.busy_parts, bar=True)
@@ -190,7 +190,7 @@ def _parts(title: str, shares: Shares, total: int, parts: Mapping[str, int], *, 
         texts = [f"{names[name]} {shares.text(units)} %" for name, units in parts.items()]
         text = f"{title} {shares.text(total)} %: {', '.join(texts)}"
         smallest = min((units for name, units in parts.items() if name != OTHER_NAME), default=0)
-        columns = room("shares") - (_BAR if bar and shares.part(smallest) < _SMALL else 0)
+        columns = room("shares") - (_BAR if bar and shares.fraction(smallest) < _SMALL else 0)
         if screen_width(text) <= columns or len(parts) <= _LEAST_PARTS:
             return text
         parts = merged(parts)
@@ -272,7 +272,7 @@ def _finding_lines(answer: Answer) -> Iterator[list[AnswerLine]]:
 
     The last lines name the commands that show more. A withheld verdict has no findings.
     """
-    findings = _shown(answer)
+    findings = _top_findings(answer)
     if answer.withheld:
         yield []
     elif not findings:
@@ -292,7 +292,7 @@ def _worth(answer: Answer) -> list[Finding]:
     return [finding for finding in answer.findings if finding.ceiling_ns is not None]
 
 
-def _shown(answer: Answer) -> list[Finding]:
+def _top_findings(answer: Answer) -> list[Finding]:
     return _worth(answer)[:_MOST]
 
 

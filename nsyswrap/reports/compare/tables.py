@@ -77,16 +77,16 @@ def group_table(
     """
     pairs = comparison.of(group)
     by_step = _is_by_step(group, pairs)
-    shown = [_shown(pair, names[pair.key], by_step=by_step) for pair in sorted(pairs, key=_by_cost)]
+    rows = [_cells(pair, names[pair.key], by_step=by_step) for pair in sorted(pairs, key=_by_cost)]
     columns = tuple(
         column
-        for one in _columns(group, [row["name"] for row in shown], pairs)
+        for one in _columns(group, [row["name"] for row in rows], pairs)
         for column in (_ENDS if sortable and one is _BETWEEN else (one,))
-        if column.name not in _IF_KNOWN or any(row[column.name] is not None for row in shown)
+        if column.name not in _IF_KNOWN or any(row[column.name] is not None for row in rows)
     )
-    rows = [tuple(row[column.name] for column in columns) for row in shown]
+    content = [tuple(row[column.name] for column in columns) for row in rows]
     per = "" if group in ("step", "total") else ", per step" if by_step else ", per run"
-    return table_of(Schema(group, f"{GROUPS[group]}{per}", columns), rows)
+    return table_of(Schema(group, f"{GROUPS[group]}{per}", columns), content)
 
 
 def _by_cost(pair: Pair) -> tuple[float, float, float]:
@@ -134,7 +134,7 @@ def _is_by_step(group: Group, pairs: Sequence[Pair]) -> bool:
     return group not in ("step", "total") and any(step_cost_ns(pair) is not None for pair in pairs)
 
 
-def _shown(pair: Pair, name: str, *, by_step: bool) -> dict[str, object]:
+def _cells(pair: Pair, name: str, *, by_step: bool) -> dict[str, object]:
     """Return the cells of a row by column."""
     base, new = each_ns(pair)
     sums = pair.base_total_ns, pair.new_total_ns

@@ -140,7 +140,7 @@ def conclude(capture: Capture, _: Mapping[str, Values]) -> str:
     total, every = int(gaps.duration_ns.sum()), sum(lengths)
     causes = [
         f"{percent(100 * time / total)} {CAUSE_NAMES[cause]}{_more(cause, capture)}"
-        for cause, time in sorted(gaps.spent_ns.items(), key=lambda part: -part[1])
+        for cause, time in sorted(gaps.spent_ns.items(), key=lambda item: -item[1])
         if 100 * time >= _WORTH_PERCENT * total
     ]
     added = f", sum of {len(lengths)} process and device pairs" if len(lengths) > 1 else ""
@@ -195,7 +195,7 @@ def _in_first_launches(capture: Capture, gaps: Gaps) -> str:
     return f" ({percent(share)} of it inside first launches)" if share >= _WORTH_PERCENT else ""
 
 
-def _part(cause: str, header: str, meaning: str) -> Column:
+def _cause(cause: str, header: str, meaning: str) -> Column:
     return Column(f"{cause}_ns", header, Unit.NS, f"part of the gap: {meaning}", 6)
 
 
@@ -233,21 +233,21 @@ SCHEMA = Schema(
         Column("process_id", "PID", Unit.ID, "process without a running operation", 5),
         Column("device_id", "Device", Unit.ID, "device without a running operation", 4),
         Column("thread_id", "TID", Unit.ID, "thread that launched the operation after the gap", 5),
-        _part("profiler", "Profiler", "nsys worked in the thread"),
-        _part("load", "Loading", "the thread created a context or loaded modules, also inside a launch"),
-        _part("allocate", "Allocating", "the thread allocated or freed memory"),
-        _part("synchronise", "Synchronizing", "the thread was in a synchronizing call"),
-        _part(
+        _cause("profiler", "Profiler", "nsys worked in the thread"),
+        _cause("load", "Loading", "the thread created a context or loaded modules, also inside a launch"),
+        _cause("allocate", "Allocating", "the thread allocated or freed memory"),
+        _cause("synchronise", "Synchronizing", "the thread was in a synchronizing call"),
+        _cause(
             "launch", "Launching", "the thread was in a launch call, or the launch was on its way to the GPU"
         ),
-        _part("copy", "Copy Calls", "the thread was in a copy or memset call, or the copy was on its way"),
-        _part("call", "Other Calls", "the thread was in another CUDA call"),
-        _part("host", "Host Code", "the thread was in no CUDA call"),
-        _part("queued", "Queued", "the next operation was launched already: a dependency, or GPU latency"),
-        _part(
+        _cause("copy", "Copy Calls", "the thread was in a copy or memset call, or the copy was on its way"),
+        _cause("call", "Other Calls", "the thread was in another CUDA call"),
+        _cause("host", "Host Code", "the thread was in no CUDA call"),
+        _cause("queued", "Queued", "the next operation was launched already: a dependency, or GPU latency"),
+        _cause(
             "migration", "Migration", "unified memory pages migrated next: the host used them, or a prefetch"
         ),
-        _part("unknown", "Unexplained", "no recorded call launched the next operation, or none followed"),
+        _cause("unknown", "Unexplained", "no recorded call launched the next operation, or none followed"),
         *GIL_COLUMNS,
     ),
 )

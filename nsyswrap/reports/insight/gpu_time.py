@@ -71,22 +71,22 @@ def _users(operations: GpuOperations) -> Iterator[tuple[int, int, NDArray[Any]]]
             yield int(process_ids(np.array(process))), device, rows
 
 
-def _usage(capture: Capture, mine: GpuOperations, communicates: NDArray[Any]) -> dict[str, float]:
+def _usage(capture: Capture, operations: GpuOperations, communicates: NDArray[Any]) -> dict[str, float]:
     """Return the columns of one row without process and device."""
     kernels, copies, sets, graphs = (
-        mine.kind == KINDS.index(kind) for kind in (KERNEL, MEMCPY, MEMSET, GRAPH)
+        operations.kind == KINDS.index(kind) for kind in (KERNEL, MEMCPY, MEMSET, GRAPH)
     )
-    copies &= ~mine.migration
+    copies &= ~operations.migration
 
     def cover(which: NDArray[Any]) -> IntervalSet:
-        return union(mine.start_ns[which], mine.end_ns[which])
+        return union(operations.start_ns[which], operations.end_ns[which])
 
     kernel, graph, communication = cover(kernels), cover(graphs), cover(communicates)
     computing = joined(kernel, graph) if len(graph.start) else kernel
-    first, last = window(capture, mine)
-    whole = windows(capture, mine).length
-    durations = mine.end_ns - mine.start_ns
-    busy, copying = union(mine.start_ns, mine.end_ns).length, cover(copies)
+    first, last = window(capture, operations)
+    whole = windows(capture, operations).length
+    durations = operations.end_ns - operations.start_ns
+    busy, copying = union(operations.start_ns, operations.end_ns).length, cover(copies)
     hidden = intersection(copying, computing).length
     beside = 0
     if len(communication.start):
@@ -104,7 +104,7 @@ def _usage(capture: Capture, mine: GpuOperations, communicates: NDArray[Any]) ->
         "graph_busy_ns": graph.length,
         "copy_busy_ns": copying.length,
         "set_busy_ns": cover(sets).length,
-        "migration_busy_ns": cover(mine.migration).length,
+        "migration_busy_ns": cover(operations.migration).length,
         "copy_overlap_ns": hidden,
         "copy_hidden_percent": _percent(hidden, copying.length),
         "communication_busy_ns": MISSING if unknown else communication.length,
@@ -114,9 +114,9 @@ def _usage(capture: Capture, mine: GpuOperations, communicates: NDArray[Any]) ->
     }
 
 
-def _percent(part: int, whole: int) -> float:
+def _percent(value: int, whole: int) -> float:
     """Return the percentage, or NaN if ``whole`` is 0."""
-    return 100.0 * part / whole if whole else np.nan
+    return 100.0 * value / whole if whole else np.nan
 
 
 def _notes(capture: Capture, operations: GpuOperations) -> Iterator[Note | str]:

@@ -54,10 +54,10 @@ def _named(label: str, fold: int) -> str:
 
 
 def _rows(
-    tree: RangeTree, part: JudgedProcess, time: NodeTime, depth: int, fold: int
+    tree: RangeTree, process: JudgedProcess, time: NodeTime, depth: int, fold: int
 ) -> dict[str, NDArray[Any]]:
     module, labels = numbered([_named(label, fold) for label in node_labels(tree, time.node, depth)])
-    steps = int(np.count_nonzero(part.steps.steady)) if part.steps.found else 0
+    steps = int(np.count_nonzero(process.steps.steady)) if process.steps.found else 0
 
     def added(which: NDArray[Any]) -> NDArray[Any]:
         sums = np.zeros(len(labels), np.int64)
@@ -68,9 +68,9 @@ def _rows(
     code = {label: i for i, label in enumerate(labels)}
     nodes = node_labels(tree, np.arange(NOWHERE, len(tree.names)), depth)
     of_node = np.array([code.get(_named(label, fold), -1) for label in nodes])
-    on_device = gpu_operations_of(part.view.whole).device_id == time.device_id
+    on_device = gpu_operations_of(process.view.whole).device_id == time.device_id
     group = np.where(on_device, of_node[tree.node - NOWHERE], -1)
-    flop_per_s, peak_percent = summed([part.view], group, len(labels)).rates(every)
+    flop_per_s, peak_percent = summed([process.view], group, len(labels)).rates(every)
     columns = {
         "module": np.array(labels, object),
         "time_percent": every * _ALL / max(int(every.sum()), 1),
@@ -78,7 +78,7 @@ def _rows(
         "total_ns": every,
         "backward_ns": added(time.backward),
         **{f"{state}_ns": added(time.state == number) for number, state in enumerate(STATES)},
-        "process_id": np.full(len(labels), part.process_id),
+        "process_id": np.full(len(labels), process.process_id),
         "device_id": np.full(len(labels), time.device_id),
         "flop_per_s": flop_per_s,
         "peak_percent": peak_percent,

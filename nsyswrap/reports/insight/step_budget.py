@@ -104,13 +104,13 @@ def compute(capture: Capture) -> Result:
     return Result(data, (*operation_notes(capture), *_notes(capture, parts)))
 
 
-def _devices(part: JudgedProcess) -> list[Rows]:
+def _devices(process: JudgedProcess) -> list[Rows]:
     """Return the rows of all steps of a process, for each device that worked in the steady part."""
-    steps = part.steps
+    steps = process.steps
     start, end = int(steps.start_ns[0]), int(steps.end_ns[-1])
-    selection = replace(part.view.view.selection, start_ns=start, end_ns=end, spans=())
-    every = part.view.viewed(selection=selection)
-    judged = {budget.device_id for budget in part.budgets}
+    selection = replace(process.view.view.selection, start_ns=start, end_ns=end, spans=())
+    every = process.view.viewed(selection=selection)
+    judged = {budget.device_id for budget in process.budgets}
     check_pairs(len(judged) * len(steps), len(steps), "GPUs and steps")
     return [
         _rows(budget, STEP, np.arange(len(steps)) + steps.first, _marks(steps))
@@ -245,7 +245,7 @@ def _steps(data: Mapping[str, Values]) -> str:
 def _shares(spent: Mapping[str, int], texts: Mapping[str, str], total: int) -> str:
     parts = [
         f"{text} {percent(100 * spent[column] / total)}"
-        for column, text in sorted(texts.items(), key=lambda part: -spent[part[0]])
+        for column, text in sorted(texts.items(), key=lambda item: -spent[item[0]])
         if 100 * spent[column] >= _WORTH_PERCENT * total
     ]
     return f": {', '.join(parts)}" if parts else ""

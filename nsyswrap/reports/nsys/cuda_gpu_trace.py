@@ -52,11 +52,11 @@ def _notes(capture: Capture) -> Iterator[str]:
             yield from capture.notes_on_labels(*enums)
 
 
-def _filled(part: Mapping[str, Values], column: Column) -> Values:
+def _filled(columns: Mapping[str, Values], column: Column) -> Values:
     """Return a column of one kind of operation, filled with missing values if that kind lacks it."""
-    if column.name in part:
-        return part[column.name]
-    rows = len(part["start_ns"])
+    if column.name in columns:
+        return columns[column.name]
+    rows = len(columns["start_ns"])
     return TextColumn.repeated(None, rows) if column.unit is Unit.TEXT else np.full(rows, MISSING)
 
 

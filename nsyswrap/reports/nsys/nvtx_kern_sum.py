@@ -26,22 +26,22 @@ from nsyswrap.reports.table import Column, Report, Result, Schema
 
 
 class _Met(NamedTuple):
-    """One entry per kernel and range around its launch; range -1: none. ``place`` is a row of ``_places``."""
+    """One entry per kernel and range around its launch; range -1: none. ``context``: see ``_meet``."""
 
     kernel: NDArray[Any]
     range: NDArray[Any]
-    place: NDArray[Any]
+    context: NDArray[Any]
 
 
 def compute(capture: Capture) -> Result:
     """Return one row per range name, process, thread, style and kernel name, in nsys' order."""
     ranges = nested_ranges(capture)
     met, threads = _meet(capture, ranges)
-    place_of, places = _places(ranges, threads)
+    group_of, groups = _groups(ranges, threads)
     kernel_of, kernel_names = name_codes(capture, "kernel")
-    keys, codes = distinct(place_of[met.place] * len(kernel_names) + kernel_of[met.kernel])
-    place, kernel = np.divmod(keys, len(kernel_names))
-    name, process, thread, style = (values[place] for values in places)
+    keys, codes = distinct(group_of[met.context] * len(kernel_names) + kernel_of[met.kernel])
+    group, kernel = np.divmod(keys, len(kernel_names))
+    name, process, thread, style = (values[group] for values in groups)
     stats = grouped(codes, capture.durations("kernel")[met.kernel], len(keys))
     order = np.lexsort((-stats.total, thread, process, name))
     inside = met.range >= 0
@@ -65,9 +65,9 @@ def compute(capture: Capture) -> Result:
 
 
 def _meet(capture: Capture, ranges: Ranges) -> tuple[_Met, NDArray[Any]]:
-    """Return where kernels and ranges meet, and the threads that stand behind the ranges as places.
+    """Return where kernels and ranges meet, and the threads that launch outside of ranges.
 
-    The last place is that of kernels without a call.
+    Contexts of launches are the ranges, then these threads. The last one is that of kernels without a call.
     """
     pairs = launch_pairs_of(capture)
     calls = call_spans(capture, pairs.api)
@@ -78,18 +78,18 @@ def _meet(capture: Capture, ranges: Ranges) -> tuple[_Met, NDArray[Any]]:
     without = np.ones(capture.count("kernel"), dtype=bool)
     without[pairs.operation] = False
     kernels = (pairs.operation[inner], pairs.operation[alone], np.flatnonzero(without))
-    first = len(ranges.row)  # of the places that are no ranges
-    places = (outer, first + thread_of[alone], np.full(len(kernels[2]), first + len(threads)))
+    first = len(ranges.row)  # of the contexts that are no ranges
+    contexts = (outer, first + thread_of[alone], np.full(len(kernels[2]), first + len(threads)))
     met = _Met(
         np.concatenate(kernels),
         np.concatenate((outer, np.full(len(kernels[1]) + len(kernels[2]), -1))),
-        np.concatenate(places),
+        np.concatenate(contexts),
     )
     return met, threads
 
 
-def _places(ranges: Ranges, threads: NDArray[Any]) -> tuple[NDArray[Any], list[NDArray[Any]]]:
-    """Number the places by range name, process, thread and style: each range, each thread, and nowhere."""
+def _groups(ranges: Ranges, threads: NDArray[Any]) -> tuple[NDArray[Any], list[NDArray[Any]]]:
+    """Return the group of each context, and range name, process, thread and style of each group."""
     outside = np.full(len(threads) + 1, -1)
     owner = np.concatenate((ranges.spans.thread, threads, [MISSING]))
     return group_keys(

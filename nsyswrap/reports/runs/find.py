@@ -93,7 +93,7 @@ class RecordedRun:
         return self.repeat is not None
 
 
-class _Place(NamedTuple):
+class _Location(NamedTuple):
     """The folder of a run or a loose capture, the folder of its batch, and the key of its spec.json there.
 
     ``launch`` is the folder of all ranks, if the run is a rank. Of loose captures it is what their names have
@@ -122,27 +122,32 @@ def find_runs(
     ``state_of`` returns the state of a planned run without a status, and why. ``jobs`` processes read the
     folders. Raises CaptureError for a path that does not exist.
     """
-    by_real_path: dict[str, _Place] = {}
+    by_real_path: dict[str, _Location] = {}
     real_path = _real_paths()
     for path in given:
         if not paths.exists(path, follow=False):
             raise CaptureError(f"{path} not found", "check the name, and quote patterns")
-        for place in _below(path, note):
-            by_real_path.setdefault(real_path(place.path), place)
-    places = _with_ranks(_without_reports_of_exports(by_real_path))
-    homes = list(dict.fromkeys(place.home for place in places))
+        for location in _below(path, note):
+            by_real_path.setdefault(real_path(location.path), location)
+    locations = _with_ranks(_without_reports_of_exports(by_real_path))
+    homes = list(dict.fromkeys(location.home for location in locations))
     labels = dict(zip(homes, shortest_labels(homes), strict=True))
-    batches = list(dict.fromkeys(place.batch for place in places if place.batch))
+    batches = list(dict.fromkeys(location.batch for location in locations if location.batch))
     names: dict[Path | None, str] = {}
     if len(batches) > 1:
         plans = [batch_name(batch) for batch in batches]
         are_different = all(plans) and len(set(plans)) == len(plans)
         names.update(zip(batches, plans if are_different else shortest_labels(batches), strict=True))
-    repeated = list(dict.fromkeys(place.path.parent for place in places if is_repeat(place.path)))
+    repeated = list(dict.fromkeys(location.path.parent for location in locations if is_repeat(location.path)))
     series = dict(zip(repeated, shortest_labels(repeated), strict=True))
     named = [
-        _Named(place, labels[place.home], names.get(place.batch, ""), series.get(place.path.parent, ""))
-        for place in places
+        _Named(
+            location,
+            labels[location.home],
+            names.get(location.batch, ""),
+            series.get(location.path.parent, ""),
+        )
+        for location in locations
     ]
     with closing(in_blocks(_ended_runs, named, jobs)) as blocks:
         runs = list(chain.from_iterable(blocks))
@@ -156,8 +161,8 @@ def run_paths(folder: Path, note: Note = lambda _: None) -> dict[Path, str]:
     links.
     """
     real_path = _real_paths()
-    by_real_path = {real_path(place.path): place for place in _below(folder, note)}
-    return {place.path: place.fault for place in _without_reports_of_exports(by_real_path)}
+    by_real_path = {real_path(location.path): location for location in _below(folder, note)}
+    return {location.path: location.fault for location in _without_reports_of_exports(by_real_path)}
 
 
 def _real_paths() -> Callable[[Path], str]:
@@ -181,14 +186,16 @@ def batch_name(folder: Path) -> str:
         return ""
 
 
-def _without_reports_of_exports(by_real_path: Mapping[str, _Place]) -> list[_Place]:
-    return [place for real, place in by_real_path.items() if by_real_path.keys().isdisjoint(_made_of(real))]
+def _without_reports_of_exports(by_real_path: Mapping[str, _Location]) -> list[_Location]:
+    return [
+        location for real, location in by_real_path.items() if by_real_path.keys().isdisjoint(_made_of(real))
+    ]
 
 
-def _below(path: Path, note: Note) -> Iterator[_Place]:
+def _below(path: Path, note: Note) -> Iterator[_Location]:
     if not paths.is_folder(path) or is_table_folder(path):
         is_of_run = path.name in (EXPORT, REPORT) and any(paths.exists(path.parent / mark) for mark in _MARKS)
-        yield _Place(path.parent if is_of_run else path, loose=not is_of_run)
+        yield _Location(path.parent if is_of_run else path, loose=not is_of_run)
         return
     faults: list[OSError] = []
     links: list[Path] = []
@@ -200,20 +207,20 @@ def _below(path: Path, note: Note) -> Iterator[_Place]:
             except CaptureError as error:
                 if here == path:
                     raise
-                yield _Place(here, loose=True, fault=error.message)
+                yield _Location(here, loose=True, fault=error.message)
             folders.clear()
         elif _MARKS.intersection(files):
-            yield from _ranks_or_run(_Place(here), [*folders, *files])
+            yield from _ranks_or_run(_Location(here), [*folders, *files])
             folders.clear()
         elif folder_format(here.name, files):
-            yield _Place(here, loose=True)
+            yield _Location(here, loose=True)
             folders.clear()
         else:
             captures = sorted((name for name in files if name.endswith(CAPTURES)), key=natural_key)
-            yield from (_Place(here / name, loose=True) for name in captures)
+            yield from (_Location(here / name, loose=True) for name in captures)
             folders[:] = sorted((name for name in folders if not name.startswith(".")), key=natural_key)
             links += [here / name for name in folders if paths.is_link(here / name)]
-    yield from (_Place(Path(fault.filename), loose=True, fault=why(fault)) for fault in faults)
+    yield from (_Location(Path(fault.filename), loose=True, fault=why(fault)) for fault in faults)
     _note_links(path, links, note)
 
 
@@ -224,7 +231,7 @@ def _note_links(folder: Path, links: Sequence[Path], note: Note) -> None:
         note(f"not searched, as these are links to folders: {', '.join(map(printable, outside))}")
 
 
-def _planned(folder: Path) -> Iterator[_Place]:
+def _planned(folder: Path) -> Iterator[_Location]:
     """Yield the run folders of a batch, without those that a later plan left out."""
     try:
         runs = run_facts.read_batch(folder).runs
@@ -235,12 +242,12 @@ def _planned(folder: Path) -> Iterator[_Place]:
         ) from None
     for run in runs:
         if run.active:
-            place = _Place(folder / RUNS / run.folder, folder, run.key)
-            names = paths.names(place.path, paths.ignore)  # `_ending` says that it may not be entered
-            yield from _ranks_or_run(place, names)
+            location = _Location(folder / RUNS / run.folder, folder, run.key)
+            names = paths.names(location.path, paths.ignore)  # `_ending` says that it may not be entered
+            yield from _ranks_or_run(location, names)
 
 
-def _ranks_or_run(run: _Place, names: Collection[str]) -> Iterator[_Place]:
+def _ranks_or_run(run: _Location, names: Collection[str]) -> Iterator[_Location]:
     """Yield the ranks in the folder of a run and its other captures, or else the run.
 
     ``names``: of what is in the folder.
@@ -269,25 +276,25 @@ def _own_captures(folder: Path) -> dict[int, Path]:
     return {}
 
 
-def _with_ranks(places: Sequence[_Place]) -> list[_Place]:
-    """Return the places with the launch of each rank that its folder or its file's name tells."""
-    named = [_named_rank(place) if place.loose else (None, None) for place in places]
+def _with_ranks(locations: Sequence[_Location]) -> list[_Location]:
+    """Return the locations with the launch of each rank that its folder or its file's name tells."""
+    named = [_named_rank(location) if location.loose else (None, None) for location in locations]
     ranks = Counter(launch for launch, rank in set(named) if rank is not None)
     return [
-        place._replace(launch=launch, rank=rank)
+        location._replace(launch=launch, rank=rank)
         if launch and ranks[launch] > 1
-        else place._replace(launch=place.path.parent)
-        if not (place.loose or place.launch) and is_rank(place.path)
-        else place
-        for place, (launch, rank) in zip(places, named, strict=True)
+        else location._replace(launch=location.path.parent)
+        if not (location.loose or location.launch) and is_rank(location.path)
+        else location
+        for location, (launch, rank) in zip(locations, named, strict=True)
     ]
 
 
-def _named_rank(place: _Place) -> tuple[Path | None, int | None]:
+def _named_rank(location: _Location) -> tuple[Path | None, int | None]:
     """Return the rank that the name of a loose capture tells, and a path for all ranks with such names."""
-    rank = rank_in(place.path.stem)
-    rest = "" if rank is None else without_rank(place.path.stem)
-    return (place.path.with_name(rest) if rest else place.path.parent), rank
+    rank = rank_in(location.path.stem)
+    rest = "" if rank is None else without_rank(location.path.stem)
+    return (location.path.with_name(rest) if rest else location.path.parent), rank
 
 
 def _made_of(capture: str) -> list[str]:
@@ -300,17 +307,17 @@ def _made_of(capture: str) -> list[str]:
 
 
 def _loose_capture(named: _Named) -> RecordedRun:
-    place, label = named.place, named.label
-    if place.fault:
-        message = f"{place.path} cannot be searched: {place.fault}"
-        return RecordedRun(place.path, label, "damaged", message=message)
+    location, label = named.location, named.label
+    if location.fault:
+        message = f"{location.path} cannot be searched: {location.fault}"
+        return RecordedRun(location.path, label, "damaged", message=message)
     try:
-        if paths.exists(place.path):
-            return RecordedRun(place.path, label, "done", rank=place.rank)
-        message = f"{place.path} is a broken link"
+        if paths.exists(location.path):
+            return RecordedRun(location.path, label, "done", rank=location.rank)
+        message = f"{location.path} is a broken link"
     except Unreadable as error:
         message = error.message
-    return RecordedRun(place.path, label, "damaged", message=message, rank=place.rank)
+    return RecordedRun(location.path, label, "damaged", message=message, rank=location.rank)
 
 
 @dataclass(frozen=True)
@@ -323,9 +330,9 @@ class _Spec:
 
 
 class _Named(NamedTuple):
-    """A place, its label, and the names of its batch and of the folder of equal runs; they can be empty."""
+    """A location, its label, and the names of its batch and of the folder of equal runs, possibly empty."""
 
-    place: _Place
+    location: _Location
     label: str
     batch: str
     series: str
@@ -336,7 +343,7 @@ class _NotEnded(Exception):
 
 
 def _ended_runs(named: Iterable[_Named]) -> list[RecordedRun | None]:
-    """Return the runs at these places, and None for those whose state a scheduler may know."""
+    """Return the runs at these locations, and None for those whose state a scheduler may know."""
 
     def state_of(_: Path) -> tuple[str, str]:
         raise _NotEnded
@@ -351,26 +358,26 @@ def _ended_runs(named: Iterable[_Named]) -> list[RecordedRun | None]:
 
 
 def _run(named: _Named, state_of: StateOf) -> RecordedRun:
-    return _loose_capture(named) if named.place.loose else _recorded_run(named, state_of)
+    return _loose_capture(named) if named.location.loose else _recorded_run(named, state_of)
 
 
 def _recorded_run(named: _Named, state_of: StateOf) -> RecordedRun:
     """Return the run of a folder."""
-    place, label, batch, series = named
-    path, home = place.path, place.home
+    location, label, batch, series = named
+    path, home = location.path, location.home
     own = path
     try:
-        outcome, exit_code, message = _ending_of_rank(place, state_of)
-        if place.launch and not paths.is_folder(path):
+        outcome, exit_code, message = _ending_of_rank(location, state_of)
+        if location.launch and not paths.is_folder(path):
             own = home
     except Unreadable as error:
         outcome, exit_code, message = "damaged", None, error.message
     run = RunFolder(own).read_run()
     wall_s = run.get("duration_s")
     number = run.get("repeat", {}).get("number") if series else None
-    rank: Mapping[str, Any] = run.get("rank", {}) if place.launch else {}
+    rank: Mapping[str, Any] = run.get("rank", {}) if location.launch else {}
     try:
-        spec = _spec(home / SPEC, place.key)
+        spec = _spec(home / SPEC, location.key)
     except (OSError, ValueError) as error:
         spec, outcome = None, "damaged"
         message = "; ".join(filter(None, (f"{home / SPEC} cannot be read: {why(error)}", message)))
@@ -387,7 +394,7 @@ def _recorded_run(named: _Named, state_of: StateOf) -> RecordedRun:
         wall_s=None if wall_s is None else float(wall_s),
         message=message,
         batch=batch,
-        rank=rank.get("rank", place.rank),
+        rank=rank.get("rank", location.rank),
         world_size=rank.get("world_size"),
         job=_job(home),
         started=run.get("started", ""),
@@ -426,15 +433,15 @@ def _job(folder: Path) -> str:
     return job if isinstance(job, str) else ""
 
 
-def _ending_of_rank(place: _Place, state_of: StateOf) -> tuple[str, int | None, str]:
+def _ending_of_rank(location: _Location, state_of: StateOf) -> tuple[str, int | None, str]:
     """Return outcome, exit code and message. A rank of a planned run is done only if the run is."""
-    if not place.launch or not paths.exists(place.home / SPEC):
-        return _ending(place.path, state_of)
-    of_run = _ending(place.home, state_of)
-    if not paths.exists(place.path / STATUS):
-        is_gone = of_run[0] == "done" and paths.is_folder(place.path)
-        return ("lost", None, f"{place.path.name} has not ended") if is_gone else of_run
-    own = _ending(place.path, state_of)
+    if not location.launch or not paths.exists(location.home / SPEC):
+        return _ending(location.path, state_of)
+    of_run = _ending(location.home, state_of)
+    if not paths.exists(location.path / STATUS):
+        is_gone = of_run[0] == "done" and paths.is_folder(location.path)
+        return ("lost", None, f"{location.path.name} has not ended") if is_gone else of_run
+    own = _ending(location.path, state_of)
     return own if own[0] != "done" else of_run
 
 

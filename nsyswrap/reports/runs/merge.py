@@ -24,20 +24,20 @@ PRAGMA synchronous = OFF;
 PRAGMA cache_size = -{_CACHE_KIB};
 CREATE TABLE kernel (id INTEGER PRIMARY KEY, name TEXT UNIQUE);
 CREATE TABLE pooled (
-    part INTEGER, kernel INTEGER, duration_ns INTEGER, executions INTEGER,
-    PRIMARY KEY (part, kernel, duration_ns)
+    group_id INTEGER, kernel INTEGER, duration_ns INTEGER, executions INTEGER,
+    PRIMARY KEY (group_id, kernel, duration_ns)
 ) WITHOUT ROWID;
 """
 _ADD = """
 INSERT INTO pooled VALUES (?, ?, ?, ?)
 ON CONFLICT DO UPDATE SET executions = executions + excluded.executions
 """
-_KERNELS_OF_PART = """
+_KERNELS_OF_GROUP = """
 SELECT kernel, name, sum(executions) FROM pooled LEFT JOIN kernel ON id = kernel
-WHERE part = ? GROUP BY kernel
+WHERE group_id = ? GROUP BY kernel
 """
 _DURATIONS = """
-SELECT duration_ns, executions FROM pooled WHERE part = ? AND kernel = ? ORDER BY duration_ns
+SELECT duration_ns, executions FROM pooled WHERE group_id = ? AND kernel = ? ORDER BY duration_ns
 """
 
 
@@ -55,7 +55,7 @@ class PooledStatistics(NamedTuple):
 
 
 class Pool:
-    """Durations of kernels by part. A part is a number: all that is added to it has statistics together."""
+    """Durations of kernels by group. A group is a number: all that is added to it has statistics together."""
 
     def __init__(self, file: Path) -> None:
         """Create the file, which the caller removes."""
@@ -66,22 +66,22 @@ class Pool:
         """Close the file."""
         self._db.close()
 
-    def add(self, part: int, kernels: Iterable[Kernel]) -> None:
+    def add(self, group: int, kernels: Iterable[Kernel]) -> None:
         """Add the kernels of one capture."""
         for name, durations_ns, counts in kernels:
             kernel = self._kernel_id(name)
             rows = zip(durations_ns, counts, strict=True)
-            self._db.executemany(_ADD, ((part, kernel, *row) for row in rows))
+            self._db.executemany(_ADD, ((group, kernel, *row) for row in rows))
         self._db.commit()
 
-    def parts(self) -> Iterator[tuple[int, list[PooledStatistics]]]:
-        """Yield each part that has kernels, in order, and their statistics: the most total time first."""
-        for (part,) in self._db.execute("SELECT DISTINCT part FROM pooled ORDER BY part").fetchall():
+    def groups(self) -> Iterator[tuple[int, list[PooledStatistics]]]:
+        """Yield each group that has kernels, in order, and their statistics: the most total time first."""
+        for (group,) in self._db.execute("SELECT DISTINCT group_id FROM pooled ORDER BY group_id").fetchall():
             rows = []
-            for kernel, name, count in self._db.execute(_KERNELS_OF_PART, (part,)).fetchall():
-                ordered = self._db.execute(_DURATIONS, (part, kernel))
+            for kernel, name, count in self._db.execute(_KERNELS_OF_GROUP, (group,)).fetchall():
+                ordered = self._db.execute(_DURATIONS, (group, kernel))
                 rows.append(statistics(name, count, ordered))
-            yield part, sorted(rows, key=lambda row: (-row.total_ns, row.executions, row.name or ""))
+            yield group, sorted(rows, key=lambda row: (-row.total_ns, row.executions, row.name or ""))
 
     def _kernel_id(self, name: str | None) -> int:
         """Return the number of a kernel. A kernel without a name is 0."""

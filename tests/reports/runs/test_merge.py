@@ -31,7 +31,7 @@ def pooled(tmp_path: Path, captures: list[list[Kernel]]) -> list[PooledStatistic
     with closing(Pool(file)) as pool:
         for kernels in captures:
             pool.add(0, kernels)
-        return [row for _, rows in pool.parts() for row in rows]
+        return [row for _, rows in pool.groups() for row in rows]
 
 
 @settings(deadline=None)
@@ -83,7 +83,7 @@ def test_parts_are_kept_apart_and_in_order(tmp_path: Path) -> None:
         pool.add(2, [("k", [1, 3], [1, 1]), ("long", [100], [2])])
         pool.add(7, [("k", [10, 30], [2, 1])])
         found = {
-            part: [(row.name, row.executions, row.med_ns) for row in rows] for part, rows in pool.parts()
+            group: [(row.name, row.executions, row.med_ns) for row in rows] for group, rows in pool.groups()
         }
     assert list(found.items()) == [(2, [("long", 2, 100.0), ("k", 2, 2.0)]), (7, [("k", 4, 10.0)])]
 
@@ -97,5 +97,5 @@ def test_a_pool_lies_on_disk(tmp_path: Path) -> None:
     with closing(Pool(tmp_path / "pool.sqlite")) as pool:
         pool.add(0, [("k", list(range(many)), [1] * many)])
         assert (tmp_path / "pool.sqlite").stat().st_size > 8 * many
-        [(_, [row])] = pool.parts()
+        [(_, [row])] = pool.groups()
     assert (row.executions, row.med_ns) == (many, (many - 1) / 2)
