@@ -113,7 +113,7 @@ class DeviceTime:
 class Answer:
     """How busy the GPU was, why it was idle, and what to do.
 
-    ``part`` is "steady part", "whole capture" or "selected part"; ``why_whole`` says why there is no steady
+    ``scope`` is "steady part", "whole capture" or "selected part"; ``why_whole`` says why there is no steady
     part. ``steps``, ``start_up`` and ``other_loops`` are of the process with the most GPU work; the start-up
     ends with the warm-up steps if no other loop is before them. ``withheld`` says why
     there is no verdict: then ``findings`` is empty. ``facts`` name no cost. ``utilization`` is None where no
@@ -121,7 +121,7 @@ class Answer:
     ``notes`` are what else readers must know, and what could not be looked at.
     """
 
-    part: str
+    scope: str
     why_whole: str
     steps: JudgedSteps | None
     start_up: StartUp | None
@@ -157,29 +157,29 @@ class Answer:
 @per_capture
 def answer_of(capture: Capture) -> Answer:
     """Return the answer for the selected part of a capture; ``devices`` is empty if no GPU work is there."""
-    parts = judged_processes(capture)
+    processes = judged_processes(capture)
     withheld = withheld_because(capture)
-    advice = Advice([], [], []) if withheld or not parts else advice_of(capture)
-    main = main_process(parts)
-    devices = tuple(_devices(capture.whole, parts))
+    advice = Advice([], [], []) if withheld or not processes else advice_of(capture)
+    main = main_process(processes)
+    devices = tuple(_devices(capture.whole, processes))
     steady = main is not None and main.steps.found
     whole = "selected part" if capture.view.selection.windowed else "whole capture"
     chosen = parse_choice(capture.view.steps)[1] is not None
     return Answer(
-        part="steady part" if steady else whole,
+        scope="steady part" if steady else whole,
         why_whole="" if main is None or steady else main.steps.why_none,
         steps=_judged_steps(capture.whole, main, chosen=chosen) if main is not None and steady else None,
         start_up=_start_up(capture, main) if main is not None and steady and not chosen else None,
         devices=devices,
         findings=tuple(advice.findings),
         withheld=withheld,
-        remarks=tuple(dict.fromkeys(part.steps.remark for part in parts if part.steps.remark)),
+        remarks=tuple(dict.fromkeys(process.steps.remark for process in processes if process.steps.remark)),
         notes=tuple(advice.notes),
         other_loops=_other_loops(capture.whole, main.steps)
         if main is not None and steady and not chosen
         else (),
         facts=tuple(advice.facts),
-        utilization=None if withheld else utilization_of(parts, sum(one.window_ns for one in devices)),
+        utilization=None if withheld else utilization_of(processes, sum(one.window_ns for one in devices)),
     )
 
 
@@ -229,8 +229,8 @@ def judged_steps(capture: Capture) -> JudgedSteps | None:
     return _judged_steps(capture.whole, main, chosen=chosen) if main else None
 
 
-def _judged_steps(whole: Capture, part: JudgedProcess, *, chosen: bool) -> JudgedSteps:
-    steps, durations = part.steps, part.steps.duration_ns
+def _judged_steps(whole: Capture, process: JudgedProcess, *, chosen: bool) -> JudgedSteps:
+    steps, durations = process.steps, process.steps.duration_ns
     numbers = np.flatnonzero(steps.steady)
     return JudgedSteps(
         label=steps.label,
@@ -241,9 +241,11 @@ def _judged_steps(whole: Capture, part: JudgedProcess, *, chosen: bool) -> Judge
         total=len(steps),
         mean_ns=float(durations[numbers].mean()),
         median_ns=float(np.median(durations[numbers])),
-        outliers=tuple(_outlier(part, int(number)) for number in np.flatnonzero(steps.outlier)),
+        outliers=tuple(_outlier(process, int(number)) for number in np.flatnonzero(steps.outlier)),
         chosen=chosen,
-        gpu_percent=100.0 * _gpu_ns(part.view, steps.global_pid) / max(_gpu_ns(whole, steps.global_pid), 1),
+        gpu_percent=100.0
+        * _gpu_ns(process.view, steps.global_pid)
+        / max(_gpu_ns(whole, steps.global_pid), 1),
     )
 
 
@@ -281,24 +283,24 @@ def _other_loops(whole: Capture, steps: Steps) -> tuple[OtherLoop, ...]:
     return tuple(loops)
 
 
-def _outlier(part: JudgedProcess, number: int) -> Outlier:
+def _outlier(process: JudgedProcess, number: int) -> Outlier:
     """Return an outlier with the states that exceed those of the typical step most, on the first device."""
-    steps, first = part.steps, part.budgets[0]
+    steps, first = process.steps, process.budgets[0]
     numbers = np.flatnonzero(steps.steady)
-    place, (usual_ns, near) = number - int(numbers[0]), steps.typical_for(number)
+    index, (usual_ns, near) = number - int(numbers[0]), steps.typical_for(number)
     usual = (near & ~steps.outlier)[steps.steady]
-    more = {state: int(times[place] - np.median(times[usual])) for state, times in first.state_ns.items()}
+    more = {state: int(times[index] - np.median(times[usual])) for state, times in first.state_ns.items()}
     largest = sorted(more, key=lambda state: -more[state])[:_MOST_STATES]
     filled = {state: more[state] for state in largest if more[state] > 0}
     return Outlier(number + steps.first, int(steps.duration_ns[number]), usual_ns, filled)
 
 
-def _start_up(capture: Capture, part: JudgedProcess) -> StartUp:
-    if part.steps.first:  # the start-up was not recorded
+def _start_up(capture: Capture, process: JudgedProcess) -> StartUp:
+    if process.steps.first:  # the start-up was not recorded
         return StartUp(0, 0)
-    start, end = capture.info.recorded_from_ns, part.steps.window[0]
-    end = min([end, *(int(other.start_ns[0]) for other in part.steps.others)])
-    loads = loading(capture.whole, part.steps.global_pid).within(
+    start, end = capture.info.recorded_from_ns, process.steps.window[0]
+    end = min([end, *(int(other.start_ns[0]) for other in process.steps.others)])
+    loads = loading(capture.whole, process.steps.global_pid).within(
         np.array([start]), np.array([max(end, start)])
     )
     return StartUp(max(end - start, 0), int(loads[0]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import warnings
 from collections.abc import Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING
@@ -25,6 +26,12 @@ class NotebookAnswer(answers.Answer):
     """The answer as data, which Python and a notebook show in the words of the screen."""
 
     _lines: Sequence[AnswerLine] = ()  # none of a copy
+
+    @property
+    def part(self) -> str:
+        """Deprecated in 0.4.0: ``scope``."""
+        warnings.warn("answer.part is now answer.scope", DeprecationWarning, stacklevel=2)
+        return self.scope
 
     def __repr__(self) -> str:
         return python_text.answer_text(self._lines) if self._lines else super().__repr__()

@@ -70,4 +70,4 @@ def _busy(capture: Capture, events: int) -> str:
     answer = answer_of(capture)
     if not answer.devices:
         return "no GPU work"
-    return f"GPU busy {percent(answer.share(sum(answer.busy_ns.values())))} of the {answer.part}"
+    return f"GPU busy {percent(answer.share(sum(answer.busy_ns.values())))} of the {answer.scope}"

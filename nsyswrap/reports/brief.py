@@ -151,7 +151,7 @@ def _judged(capture: Capture, answer: Answer, characters: int) -> dict[str, Any]
     """Return which part of the capture all figures are of."""
     steps = answer.steps
     return {
-        "part": answer.part if answer.devices else None,
+        "part": answer.scope if answer.devices else None,
         "options": [*capture.view.selection.options, *_steps_option(capture)],
         "no_steps_because": _cut(answer.why_whole, characters) or None,
         "withheld_because": _cut(words(answer.withheld).what, characters) if answer.withheld else None,

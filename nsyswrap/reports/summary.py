@@ -107,7 +107,7 @@ def answer_with_lines(capture: Capture) -> tuple[Answer | None, Sequence[AnswerL
 def _more(table: Table, answer: Answer | None) -> AnswerLine:
     """Return how to see all of a table, and that the tables are not limited to the steady part."""
     include = ""
-    if answer is not None and answer.part == "steady part":
+    if answer is not None and answer.scope == "steady part":
         chosen = answer.steps is not None and answer.steps.chosen
         include = f"Tables include {'all steps' if chosen else 'start-up'}. "
     return AnswerLine(f"{include}More rows and columns", "note", typed=f"-r {table.label}")

@@ -98,6 +98,11 @@ def test_a_deprecated_name_is_the_new_one() -> None:
         assert getattr(nsyswrap, name) is nsyswrap.CaptureReader
 
 
+def test_the_former_name_of_the_scope_works(capture: nsyswrap.CaptureReader) -> None:
+    with pytest.deprecated_call(match=r"answer\.part is now answer\.scope"):
+        assert capture.answer.part == capture.answer.scope
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("nsys")
 def test_profile_returns_what_the_page_says(tmp_path: Path) -> None:

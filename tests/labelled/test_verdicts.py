@@ -106,6 +106,6 @@ def test_other_names_and_another_clock_change_no_verdict(recording: Path, tmp_pa
     for copy in copies:
         answer = answer_of(open_capture(copy))
         assert said(answer) == said(expected)
-        assert answer.part == expected.part
+        assert answer.scope == expected.scope
         shares = [round(finding.ceiling_percent or 0) for finding in answer.findings]
         assert shares == pytest.approx([f.ceiling_percent or 0 for f in expected.findings], abs=1)

@@ -190,6 +190,6 @@ def test_an_answer_shows_itself_in_the_words_of_the_screen(tmp_path: Path) -> No
         assert " ".join(sentence.split()) in text
         assert any(sentence in said for said in page.said)
     assert (answer._repr_markdown_() or "").startswith("**Answer**\n\n- ")
-    copy = replace(answer, part="another")  # of no capture
-    assert repr(copy).startswith("NotebookAnswer(part='another'")
+    copy = replace(answer, scope="another")  # of no capture
+    assert repr(copy).startswith("NotebookAnswer(scope='another'")
     assert answer == capture.answer != copy

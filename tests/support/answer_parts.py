@@ -61,7 +61,7 @@ LAUNCH_BOUND = device(busy={"gemm_kernel": 9}, idle={"host": 18, "launch": 30, "
 
 def answer(*devices: DeviceTime, **changes: Any) -> Answer:
     """An answer about 30 steps of 2 ms after 3.5 s of start-up."""
-    known = {"part": "steady part", "why_whole": "", "steps": steps(), "withheld": None, "notes": ()}
+    known = {"scope": "steady part", "why_whole": "", "steps": steps(), "withheld": None, "notes": ()}
     known |= {"remarks": ()}
     known |= {"start_up": StartUp(3_500 * MS, 150 * MS), "findings": (LAUNCHES,)}
     return Answer(**{**known, "devices": devices or (LAUNCH_BOUND,), **changes})

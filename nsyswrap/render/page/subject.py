@@ -110,7 +110,7 @@ class Subject:
     def is_steady(self, label: str) -> bool:
         """Return True if the answer of a capture is about its steady part."""
         answer = self.summaries[label].answer
-        return answer is not None and answer.part == "steady part"
+        return answer is not None and answer.scope == "steady part"
 
     def whole_answer(self, label: str) -> Answer | None:
         """Return how busy the GPU was in a whole capture; None if its answer is about that."""

@@ -29,7 +29,7 @@ def as_dict(answer: Answer) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "version": VERSION,
-        "part": answer.part if answer.devices else None,
+        "part": answer.scope if answer.devices else None,
         "no_steady_part_because": answer.why_whole or None,
         "steps": _steps(answer.steps) if answer.steps else None,
         "start_up": asdict(answer.start_up) if answer.start_up else None,

@@ -145,7 +145,7 @@ def _verdict(head: str, answer: Answer) -> str:
     steps = answer.steps
     if steps is None:
         window = duration(max(device.window_ns for device in answer.devices))
-        where = " from first to last GPU operation" if answer.part == "whole capture" else ""
+        where = " from first to last GPU operation" if answer.scope == "whole capture" else ""
         return f"{window}{where}"
     before = f"{repeated(steps.count, steps.label)} "
     total = f" ({duration(steps.mean_ns * steps.count)})"
@@ -162,7 +162,7 @@ def part_name(answer: Answer) -> str:
     """Return the name of what is judged."""
     steps = answer.steps
     if steps is None or not steps.chosen:
-        return f"the {answer.part}"
+        return f"the {answer.scope}"
     return (
         f"step {steps.first:,}" if steps.first == steps.last else f"steps {steps.first:,} to {steps.last:,}"
     )
@@ -230,7 +230,7 @@ def _busy_percent(device: DeviceTime) -> str:
 
 
 def _why_whole(answer: Answer) -> Iterator[AnswerLine]:
-    if answer.why_whole and answer.part == "whole capture":
+    if answer.why_whole and answer.scope == "whole capture":
         text = printable(f"No steady part: {answer.why_whole}")
         texts = [f"{text}{end}" for end in ("; the whole capture is judged", "; whole capture judged", "")]
         yield AnswerLine(clip(first_fitting(texts, room("fact")), room("fact")), "fact")
@@ -372,7 +372,7 @@ def _nothing(answer: Answer) -> Iterator[AnswerLine]:
     if answer.share(ns) < WORTH_PERCENT:
         yield from () if _moving(answer) else (_healthy(answer),)
         return
-    text = f"{IDLE_NAMES[cause]}, {whole_percent(answer.share(ns))} of the {answer.part}"
+    text = f"{IDLE_NAMES[cause]}, {whole_percent(answer.share(ns))} of the {answer.scope}"
     yield AnswerLine(text, "finding", "warning", heading="Largest cause of idle time")
     yield AnswerLine("list the gaps", "detail", typed="-r gpu_idle")
 
@@ -400,7 +400,7 @@ def _moving(answer: Answer) -> list[AnswerLine]:
         f"{BUSY_NAMES[name]} {whole_percent(one)}" for name, one in percent.items() if one >= 1
     )
     total = whole_percent(sum(percent.values()))
-    text = f"{total} of the {answer.part} only moves data: {listed}"
+    text = f"{total} of the {answer.scope} only moves data: {listed}"
     return [AnswerLine(text, "finding", "warning", report=report)]
 
 

@@ -190,7 +190,7 @@ def _answer_facts(capture: Capture) -> tuple[str, ...]:
         return "", "", "", "", text
     cause, first = IDLE_NAMES.get(next(iter(answer.idle_ns), ""), ""), _first_finding(answer)
     heading = line.heading if first or answer.withheld else ""
-    return answer.part, cause, first.kind if first else "", heading, text
+    return answer.scope, cause, first.kind if first else "", heading, text
 
 
 def _judged(capture: Capture) -> dict[str, Number | None]:

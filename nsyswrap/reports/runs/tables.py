@@ -340,7 +340,7 @@ def _figures(capture: Capture, run: Mapping[str, Any]) -> dict[tuple[str, Unit],
         if answer.steps:
             figures[f"step {answer.steps.label}", Unit.NS] = answer.steps.median_ns
         busy = sum(answer.busy_ns.values())
-        figures[f"GPU busy, {answer.part}", Unit.PERCENT] = answer.share(busy)
+        figures[f"GPU busy, {answer.scope}", Unit.PERCENT] = answer.share(busy)
         of_capture = totals(capture)
         figures |= {(name, Unit.NS): of_capture.get(key) for key, name in _TOTALS.items()}
     return {key: value for key, value in figures.items() if value is not None}

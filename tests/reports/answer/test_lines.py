@@ -180,7 +180,7 @@ def test_mean_and_median_that_differ(capture: CaptureReader) -> None:
 
 def test_without_a_steady_part(capture: CaptureReader) -> None:
     whole = answer(
-        part="whole capture",
+        scope="whole capture",
         why_whole="'step' repeats only 2 times",
         steps=None,
         start_up=None,
@@ -392,7 +392,7 @@ def test_no_name_widens_a_line_or_moves_the_cursor(capture: CaptureReader, name:
     )  # fmt: skip
     for shown in (
         one,
-        answer(why_whole=name, steps=None, part="whole capture"),
+        answer(why_whole=name, steps=None, scope="whole capture"),
         answer(withheld=missing(name), findings=()),
     ):
         for text in lines(capture, shown):

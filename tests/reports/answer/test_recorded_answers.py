@@ -124,7 +124,7 @@ def test_times_are_those_of_step_budget(capture: CaptureReader) -> None:
 
 def test_busy_time_of_a_whole_capture_is_that_of_gpu_time(capture: CaptureReader) -> None:
     answer = capture.answer
-    if answer.part != "whole capture" or not answer.devices:
+    if answer.scope != "whole capture" or not answer.devices:
         return
     rows = rows_of(capture, "gpu_time")
     busy_ns = {(row["process_id"], row["device_id"]): row["busy_ns"] for row in rows}

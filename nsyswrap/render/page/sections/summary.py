@@ -82,7 +82,7 @@ def _judged(answer: Answer | None, lines: Sequence[AnswerLine], before: str = ""
         for line in lines
     ]
     (share, *others), verdict = keyed[0].figures, keyed[0]
-    of = {"steady part": "in a step", "selected part": "of the selection"}.get(answer.part)
+    of = {"steady part": "in a step", "selected part": "of the selection"}.get(answer.scope)
     if answer.steps is not None and answer.steps.chosen:
         of = f"in {part_name(answer)}"
     number = element("data", share.text, value=repr(share.value), data_figure=share.key)
