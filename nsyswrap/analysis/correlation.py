@@ -110,7 +110,7 @@ class CallTable:
             return None
         table = cls(low, high - low + 1)
         columns = {"id": ids, "thread": threads if thread is None else thread}
-        of_thread = (lambda part: part) if thread is None else threads.take
+        of_thread = (lambda codes: codes) if thread is None else threads.take
         keys = in_blocks(columns, lambda block: {"": table.keys(block["id"], of_thread(block["thread"]))})[""]
         table.owners = len(table.numbers)
         if (places := table.width * table.owners) > most or table.owners > _MOST_PROCESSES:

@@ -259,11 +259,11 @@ def _of_device(capture: Capture, rows: NDArray[Any], every: NDArray[Any]) -> Arr
     return _in_windows(part, windows(capture, mine))
 
 
-def _gaps(mine: GpuOperations, place: NDArray[Any], ends: tuple[int, int]) -> Arrays:
+def _gaps(operations: GpuOperations, position: NDArray[Any], ends: tuple[int, int]) -> Arrays:
     """Return the gaps between operations, and between them and both ends of the window."""
     first, last = ([end] for end in ends)
-    start, end = (np.concatenate((first, times, last)) for times in (mine.start_ns, mine.end_ns))
-    beside = np.concatenate(([-1], place, [-1])).astype(np.int32)
+    start, end = (np.concatenate((first, times, last)) for times in (operations.start_ns, operations.end_ns))
+    beside = np.concatenate(([-1], position, [-1])).astype(np.int32)
     left, right = gaps(start, end)
     return {"start_ns": end[left], "end_ns": start[right], "before": beside[left], "after": beside[right]}
 

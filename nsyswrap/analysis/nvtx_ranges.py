@@ -289,9 +289,9 @@ def _all_labels(whole: Capture) -> TextColumn:
     return TextColumn(*number_texts(codes, labels))
 
 
-def any_label_has(whole: Capture, part: str) -> bool:
-    """Return True if the name of any NVTX event has this part."""
-    return whole.has("nvtx") and any(part in (text or "") for text in _all_labels(whole).texts)
+def any_label_has(whole: Capture, substring: str) -> bool:
+    """Return True if the name of any NVTX event contains this text."""
+    return whole.has("nvtx") and any(substring in (text or "") for text in _all_labels(whole).texts)
 
 
 def texts_and_domains(

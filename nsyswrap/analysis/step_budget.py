@@ -166,20 +166,20 @@ class _Busy:
     Most run alone, and need no order of precedence.
     """
 
-    def __init__(self, view: Capture, mine: GpuOperations) -> None:
-        self._start, self._end = mine.start_ns, mine.end_ns
+    def __init__(self, view: Capture, operations: GpuOperations) -> None:
+        self._start, self._end = operations.start_ns, operations.end_ns
         apart = self._start[1:] >= np.maximum.accumulate(self._end)[:-1]
-        self._alone = (np.append(True, apart) & np.append(apart, True))[: len(mine)]
-        self._state = np.full(len(mine), BUSY.index(MEMCPY), np.uint8)
+        self._alone = (np.append(True, apart) & np.append(apart, True))[: len(operations)]
+        self._state = np.full(len(operations), BUSY.index(MEMCPY), np.uint8)
         for kind in (MEMSET, GRAPH):
-            self._state[mine.kind == KINDS.index(kind)] = BUSY.index(kind)
-        kernels = np.flatnonzero(mine.kind == KINDS.index(KERNEL))
+            self._state[operations.kind == KINDS.index(kind)] = BUSY.index(kind)
+        kernels = np.flatnonzero(operations.kind == KINDS.index(KERNEL))
         if len(kernels):
             codes, classes = kernel_classes(view.whole)
             known = [name if name in CLASSES else OTHER for name in classes]
             names = [COMMUNICATION if name == COMMUNICATION else f"{name}_kernel" for name in known]
             of_class = np.array([BUSY.index(name) for name in names], np.uint8)
-            self._state[kernels] = of_class[codes[mine.row[kernels]]]
+            self._state[kernels] = of_class[codes[operations.row[kernels]]]
 
     def alone(self) -> Iterator[tuple[str, IntervalSet]]:
         """Yield the time of each state in which one operation ran."""

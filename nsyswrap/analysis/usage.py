@@ -28,18 +28,18 @@ from nsyswrap.capture.selection import process_ids
 MEMORY_USE = "memory_use"
 STILL_HELD = np.iinfo(np.int64).max  # the end of what was not freed
 _MANAGED_STATIC = 6
-PLACES = ("GPU memory", "managed memory", "pinned host memory", "other memory")
-GPU_MEMORY, PINNED_MEMORY = PLACES[0], PLACES[2]
-_PLACE = {**dict.fromkeys(ON_DEVICE, 0), MANAGED: 1, _MANAGED_STATIC: 1, PINNED: 2}
+MEMORY_KINDS = ("GPU memory", "managed memory", "pinned host memory", "other memory")
+GPU_MEMORY, PINNED_MEMORY = MEMORY_KINDS[0], MEMORY_KINDS[2]
+_MEMORY_KIND = {**dict.fromkeys(ON_DEVICE, 0), MANAGED: 1, _MANAGED_STATIC: 1, PINNED: 2}
 _FIELDS = ("start_ns", "address", "bytes", "operation", "global_pid", "device_id", "mem_kind", "row")
 
 
 class MemoryUse(NamedTuple):
-    """The bytes that a process holds in one of PLACES on a device, from each time in ns on."""
+    """The bytes that a process holds in one of MEMORY_KINDS on a device, from each time in ns on."""
 
     global_pid: int
     device: int
-    place: str
+    memory_kind: str
     times_ns: NDArray[Any]
     bytes: NDArray[Any]
 
@@ -47,13 +47,13 @@ class MemoryUse(NamedTuple):
 class Allocations(NamedTuple):
     """Allocations of memory in order of their rows.
 
-    ``place`` is a position in PLACES, ``row`` that among the events of the whole capture, and ``end_ns`` is
-    STILL_HELD for what was not freed.
+    ``memory_kind`` is a position in MEMORY_KINDS, ``row`` that among the events of the whole capture, and
+    ``end_ns`` is STILL_HELD for what was not freed.
     """
 
     global_pid: NDArray[np.int64]
     device: NDArray[np.int64]
-    place: NDArray[np.int64]
+    memory_kind: NDArray[np.int64]
     start_ns: NDArray[np.int64]
     end_ns: NDArray[np.int64]
     bytes: NDArray[np.int64]
@@ -73,13 +73,13 @@ def allocations_of(capture: Capture) -> Allocations:
         return Allocations(*(np.empty(0, np.int64) for _ in Allocations._fields))
     columns = capture.columns(MEMORY_USE, *_FIELDS).values()
     time, address, size, operation, process, device, kind, row = columns
-    place = np.full(len(kind), len(PLACES) - 1)
-    for number, of in _PLACE.items():
-        place[kind == number] = of
+    memory_kind = np.full(len(kind), len(MEMORY_KINDS) - 1)
+    for number, of in _MEMORY_KIND.items():
+        memory_kind[kind == number] = of
     order, same = _by_address(time, address, process)
     end = np.full(len(time), STILL_HELD)
     end[order[:-1][same]] = time[order[1:][same]]
-    return Allocations(process, device, place, time, end, size, row - 1).of(
+    return Allocations(process, device, memory_kind, time, end, size, row - 1).of(
         np.flatnonzero(operation != FREED)
     )
 
@@ -122,8 +122,8 @@ def memory_use_of(capture: Capture) -> list[MemoryUse]:
     """Return the memory of the selected processes and devices over the whole time; none if not recorded."""
     every = allocations_of(capture)
     return [
-        MemoryUse(owner, gpu, PLACES[where], *held_over_time(every.of(rows)))
-        for (owner, gpu, where), rows in rows_by(every.global_pid, every.device, every.place).items()
+        MemoryUse(owner, gpu, MEMORY_KINDS[kind], *held_over_time(every.of(rows)))
+        for (owner, gpu, kind), rows in rows_by(every.global_pid, every.device, every.memory_kind).items()
     ]
 
 

@@ -14,7 +14,7 @@ OTHER = {"globalPid": global_id(PID + 1)}
 
 def uses(capture: CaptureReader) -> dict[tuple[int, str], list[tuple[int, int]]]:
     return {
-        (use.device, use.place): list(zip(use.times_ns.tolist(), use.bytes.tolist(), strict=True))
+        (use.device, use.memory_kind): list(zip(use.times_ns.tolist(), use.bytes.tolist(), strict=True))
         for use in memory_use_of(capture)
     }
 

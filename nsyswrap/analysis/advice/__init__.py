@@ -120,14 +120,14 @@ def advise_processes(
     Budgets of the parts are made on the way; of several parts, each is freed when its findings are known.
     Of the same finding or fact in several processes the largest counts.
     """
-    of_parts = []
+    of_processes = []
     for part in parts:
-        of_parts.append(_of_part(part, least_percent))
+        of_processes.append(_of_process(part, least_percent))
         if len(parts) > 1:
             part.finish()
     largest: dict[FindingKind, Finding] = {}
     wait = _waiting_for_rank(capture, parts, least_percent)
-    for number, pieces in enumerate(of_parts):
+    for number, pieces in enumerate(of_processes):
         for piece in pieces:
             if wait and number in wait[0] and piece.kind != "exposed_communication":
                 continue  # what makes a process faster that waits for another one makes it wait longer
@@ -157,10 +157,10 @@ def _weight(piece: Finding) -> float:
     return percent or 0.0
 
 
-def _of_part(part: JudgedProcess, least_percent: float) -> list[Finding]:
-    context = AdviceContext(part, least_percent)
-    found = (piece for check in CHECKS for piece in check(context))
-    advice = [piece for piece in found if context.worth(piece.ceiling_ns or 0)]
+def _of_process(process: JudgedProcess, least_percent: float) -> list[Finding]:
+    context = AdviceContext(process, least_percent)
+    candidates = (piece for check in CHECKS for piece in check(context))
+    advice = [piece for piece in candidates if context.worth(piece.ceiling_ns or 0)]
     advice += remaining.idle_time(context, advice)
     facts = (piece for facts in FACTS for piece in facts(context))
     return [
@@ -190,14 +190,14 @@ def _over_all_time(job: jobs.RankJob) -> jobs.RankJob:
     return jobs.RankJob(tuple(replace(member, capture=whole(member.capture)) for member in job.members))
 
 
-def _take_out_waiting(found: dict[FindingKind, Finding], wait: Finding, least_percent: float) -> None:
+def _take_out_waiting(findings: dict[FindingKind, Finding], wait: Finding, least_percent: float) -> None:
     """Leave the wait for a rank out of the exposed communication."""
-    exposed = found.pop("exposed_communication", None)
+    exposed = findings.pop("exposed_communication", None)
     if exposed is None or exposed.ceiling_ns is None:
         return
     rest = exposed.ceiling_ns - (wait.ceiling_ns or 0)
     if 100.0 * rest >= least_percent * exposed.window_ns:
-        found[exposed.kind] = replace(exposed, ceiling_ns=rest)
+        findings[exposed.kind] = replace(exposed, ceiling_ns=rest)
 
 
 def _shares(piece: Finding, others: Sequence[Finding]) -> tuple[FindingKind, ...]:

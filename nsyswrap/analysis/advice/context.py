@@ -64,11 +64,11 @@ class AdviceContext:
     Outlier steps are a finding of their own. Only loading and allocating, which explain them, count there.
     """
 
-    def __init__(self, part: JudgedProcess, least_percent: float = WORTH_PERCENT) -> None:
+    def __init__(self, process: JudgedProcess, least_percent: float = WORTH_PERCENT) -> None:
         """Take the smallest share of the window, in percent, that is worth a finding."""
-        self.part, self.least_percent = part, least_percent
-        self.capture = part.view
-        self.window_ns = part.window_ns
+        self.judged, self.least_percent = process, least_percent
+        self.capture = process.view
+        self.window_ns = process.window_ns
 
     @cached_property
     def operations(self) -> GpuOperations:
@@ -88,7 +88,7 @@ class AdviceContext:
     @cached_property
     def typical(self) -> IntervalSet:
         """The time judged without outlier steps."""
-        return union(*self.part.typical)
+        return union(*self.judged.typical)
 
     @cached_property
     def compute(self) -> IntervalSet:
@@ -118,7 +118,7 @@ class AdviceContext:
         """
         segments, rows = self.gaps.segments, self.gaps.segments_in(gaps, causes)
         cover = union(segments.start_ns[rows], segments.end_ns[rows])
-        return intersection(cover, self.part.window) if outliers else self.of_typical(cover)
+        return intersection(cover, self.judged.window) if outliers else self.of_typical(cover)
 
     @cached_property
     def kernels(self) -> NamedKernels:
@@ -168,7 +168,7 @@ class AdviceContext:
             rows = np.concatenate([every.rows_of[owner] for owner in sharing])
             rows = rows[computes[rows]]
             cover = union(every.start_ns[rows], every.end_ns[rows])
-            busy.append(intersection(cover, self.part.window).length)
+            busy.append(intersection(cover, self.judged.window).length)
         return self.window_ns - max(busy)
 
     @cached_property
@@ -191,7 +191,7 @@ class AdviceContext:
     def most_saved_idle_ns(self) -> int:
         """The most that a change can save of all idle time, outlier steps included."""
         idle = union(self.gaps.start_ns, self.gaps.end_ns)
-        return self.most_saved_ns(intersection(idle, self.part.window))
+        return self.most_saved_ns(intersection(idle, self.judged.window))
 
     @cached_property
     def kinds(self) -> GapKinds:
@@ -216,7 +216,7 @@ class AdviceContext:
 
         The steady steps are counted in its numbers; 0 without any.
         """
-        steps = self.part.steps
+        steps = self.judged.steps
         counted = {"steps": int(steps.steady.sum()) if steps.found else 0, **numbers}
         ceiling = self.most_saved_ns(evidence) if ceiling_ns is None else ceiling_ns
         return Finding(kind, counted, evidence, ceiling, status, source, self.window_ns)
@@ -249,7 +249,7 @@ class GapKinds:
         launched = ended >= 0
         close = np.append(back_to_back(whole), False)[ended] if len(launches) else launched
         self.loading = parts["load"] > self._PART * duration
-        if context.part.steps.found:
+        if context.judged.steps.found:
             self.loading |= loads_in_gaps(context) > 0
         self.allocating = ~self.loading & (parts["allocate"] > self._PART * duration)
         plain = ~self.loading & ~self.allocating

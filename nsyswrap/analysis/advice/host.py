@@ -62,7 +62,7 @@ def host_bound(context: AdviceContext) -> Iterator[Finding]:
     """Yield a finding if the GPU is idle while the launching thread runs host code for long."""
     kinds = context.kinds
     gaps = kinds.long_host & ~_for_input(context)
-    if context.part.steps.found:
+    if context.judged.steps.found:
         gaps &= ~kinds.loading
     cover = difference(context.idle(gaps, ("host",)), _collecting(context))
     if not context.worth(cover.length):
@@ -199,7 +199,7 @@ def _allocation(context: AdviceContext) -> IntervalSet:
 
 def _loading(context: AdviceContext) -> IntervalSet:
     """Return the idle time in loading calls; in steps that of their gaps, as compilers are host code."""
-    causes = ("load", "host", "allocate", *_CALLS) if context.part.steps.found else ("load",)
+    causes = ("load", "host", "allocate", *_CALLS) if context.judged.steps.found else ("load",)
     return context.idle(context.kinds.loading, causes, outliers=True)
 
 
@@ -222,7 +222,7 @@ def loading_in_loop(context: AdviceContext) -> Iterator[Finding]:
 
 def _collecting(context: AdviceContext) -> IntervalSet:
     """Return the idle time in garbage collections of the process, outlier steps included."""
-    start, end = collections_of(context.capture.whole, context.part.steps.global_pid)
+    start, end = collections_of(context.capture.whole, context.judged.steps.global_pid)
     if not len(start):
         return NOTHING
     every = np.ones(len(context.gaps), bool)
@@ -234,8 +234,8 @@ def garbage_collection(context: AdviceContext) -> Iterator[Finding]:
     cover = _collecting(context)
     if not context.worth(cover.length):
         return
-    start, end = collections_of(context.capture.whole, context.part.steps.global_pid)
-    within = context.part.window.within(start, end)
+    start, end = collections_of(context.capture.whole, context.judged.steps.global_pid)
+    within = context.judged.window.within(start, end)
     yield context.finding(
         "garbage_collection",
         cover,
@@ -258,7 +258,7 @@ def spikes(context: AdviceContext) -> Iterator[Finding]:
     Time for loading, allocating and collecting garbage is left out: those findings say why steps are long.
     So is the time in which other processes use the GPU, which is not the program's.
     """
-    steps = context.part.steps
+    steps = context.judged.steps
     if not steps.found or not steps.outlier.any():
         return
     numbers = np.flatnonzero(steps.outlier)

@@ -194,11 +194,11 @@ class _Work:
         )
 
     @cached_property
-    def place(self) -> NDArray[Any]:
+    def stream_step(self) -> NDArray[Any]:
         """The number of the stream and step of each row."""
-        operations, steps = self._context.operations, self._context.part.steps
-        place: NDArray[Any] = operations.stream[self.row].astype(np.int64) * (len(steps) + 1)
-        return place + np.searchsorted(steps.start_ns, self.start_ns, "right") if steps.found else place
+        operations, steps = self._context.operations, self._context.judged.steps
+        numbers: NDArray[Any] = operations.stream[self.row].astype(np.int64) * (len(steps) + 1)
+        return numbers + np.searchsorted(steps.start_ns, self.start_ns, "right") if steps.found else numbers
 
     @cached_property
     def start_ns(self) -> NDArray[Any]:
@@ -297,7 +297,7 @@ def _updates(context: AdviceContext, work: _Work) -> Iterator[Finding]:
     Beside products, which parameters are for, their sizes may be equal; elsewhere neighbors mostly differ.
     """
     rows = np.flatnonzero(work.marked(*_IN_UPDATE) & work.free)
-    apart = (np.diff(rows) != 1) | (np.diff(work.place[rows]) != 0)
+    apart = (np.diff(rows) != 1) | (np.diff(work.stream_step[rows]) != 0)
     burst = np.cumsum(np.append(0, apart))[: len(rows)]
     long = (np.bincount(burst) >= _LEAST_KERNELS)[burst]
     rows, burst = rows[long], burst[long]
@@ -333,7 +333,7 @@ def _casts(context: AdviceContext, work: _Work) -> Iterator[Finding]:
         size = work.elements[marks]
         near = np.searchsorted(known, size - _ROUNDED)
         marks[marks] = np.append(known, _NO_SIZE)[near] <= size + _ROUNDED
-        if np.count_nonzero(marks) < _PAIR * np.count_nonzero(context.part.steps.steady):
+        if np.count_nonzero(marks) < _PAIR * np.count_nonzero(context.judged.steps.steady):
             return
     yield from _finding(context, work, "casts", marks, trains=trains)
 
@@ -346,7 +346,7 @@ def _layout(context: AdviceContext, work: _Work) -> Iterator[Finding]:
     """
     attends = ((work.role == ATTENTION) | (work.role == SOFTMAX)).any()
     clones = int(np.count_nonzero(work.role == _CLONE))
-    few = clones < _PAIR * np.count_nonzero(context.part.steps.steady)
+    few = clones < _PAIR * np.count_nonzero(context.judged.steps.steady)
     left_out = {one for one, out in ((_STRIDED, attends), (_CLONE, few)) if out}
     marks = work.marked(*(one for one in _LAYOUT if one not in left_out)) & work.free
     kinds = ("conversions_ns", "strided_ns", "concatenations_ns", "clones_ns")
@@ -390,7 +390,7 @@ def _calls_operations(context: AdviceContext, work: _Work) -> bool:
     A compiled program names each of its kernels otherwise, and has what it could fuse fused.
     """
     wrapped = work.name[work.marked(WRAPPED)]
-    steps = len(context.part.typical[0]) if context.part.steps.found else 0
+    steps = len(context.judged.typical[0]) if context.judged.steps.found else 0
     return bool(steps and len(wrapped) and np.bincount(wrapped).max() >= 2 * steps)
 
 
@@ -404,7 +404,7 @@ def _linked(work: _Work, *, of_xla: bool) -> NDArray[Any]:
     if of_xla:
         can, one = work.marked(*_OF_XLA) & work.free, work.marked(WRAPPED)
         linked |= can[1:] & can[:-1] & (one[1:] | one[:-1])
-    linked &= work.place[1:] == work.place[:-1]
+    linked &= work.stream_step[1:] == work.stream_step[:-1]
     at = np.flatnonzero(linked)
     idle = work.start_ns[at + 1] - work.end_ns[at]
     elements, ns = ((values[at], values[at + 1]) for values in (work.elements, work.ns))

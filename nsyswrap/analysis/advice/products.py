@@ -199,11 +199,11 @@ def uneven_kernels(context: AdviceContext) -> Iterator[Finding]:
 
 def _by_step(context: AdviceContext, rows: NDArray[Any]) -> NDArray[Any] | None:
     """Return the durations of a kernel by step and place in it; None if the steps differ in its launches."""
-    steps = len(context.part.typical[0])
-    if not context.part.steps.found or steps < _LEAST_STEPS or len(rows) % steps:
+    steps = len(context.judged.typical[0])
+    if not context.judged.steps.found or steps < _LEAST_STEPS or len(rows) % steps:
         return None
     each = len(rows) // steps
-    step = np.searchsorted(context.part.typical[0], context.operations.start_ns[rows], "right") - 1
+    step = np.searchsorted(context.judged.typical[0], context.operations.start_ns[rows], "right") - 1
     if (step != np.repeat(np.arange(steps), each)).any():
         return None
     blocks = blocks_of(context.capture.whole)[context.operations.row[rows]].reshape(steps, each)

@@ -88,7 +88,7 @@ def _ends_of_waits(context: AdviceContext) -> NDArray[np.int64]:
     starting = one_of(call_classes(whole), map(CLASSES.index, (LAUNCH, COPY)))
     blocked = np.flatnonzero(starting & (end - start > _BLOCKED_NS))
     first, last = np.append(first, blocked), np.append(last, blocked)
-    mine = np.isin(caller[first] & PROCESS_MASK, (context.part.steps.global_pid, MISSING))
+    mine = np.isin(caller[first] & PROCESS_MASK, (context.judged.steps.global_pid, MISSING))
     begun, over, ends = start[first[mine]], end[last[mine]], np.sort(context.operations.end_ns)
     ended = np.searchsorted(ends, over, "right") > np.searchsorted(ends, begun, "right")
     return np.sort(over[ended])
@@ -101,12 +101,12 @@ def _waited_before_launch(context: AdviceContext, calls: NDArray[np.int64] | Non
     """
     gaps, whole = context.gaps, context.capture.whole
     start, end, caller = whole.columns("api", "start_ns", "end_ns", "global_tid").values()
-    begin = int(context.part.window.start[0])
+    begin = int(context.judged.window.start[0])
     waits, until = _waits(whole) if calls is None else (calls, calls)
-    mine = np.isin(caller[waits] & PROCESS_MASK, (context.part.steps.global_pid, MISSING))
+    mine = np.isin(caller[waits] & PROCESS_MASK, (context.judged.steps.global_pid, MISSING))
     launched = np.where(gaps.call >= 0, np.minimum(start[gaps.call], gaps.end_ns), gaps.end_ns)
     launched = np.maximum(launched, begin)
-    waited = intersection(union(start[waits[mine]], end[until[mine]]), context.part.window)
+    waited = intersection(union(start[waits[mine]], end[until[mine]]), context.judged.window)
     return waited.within(np.full(len(gaps), begin), launched)
 
 

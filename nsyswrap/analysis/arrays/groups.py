@@ -220,18 +220,18 @@ class GroupBy:
         self._last = values, ordered  # statistics and quantiles of one column follow each other
         return ordered
 
-    def _sort(self, by_group: NDArray[Any], part: NDArray[np.intp]) -> None:
+    def _sort(self, by_group: NDArray[Any], groups: NDArray[np.intp]) -> None:
         """Sort the values of each of these groups, which follow each other."""
-        ends = self._first[part], self._first[part] + self._count[part]
+        ends = self._first[groups], self._first[groups] + self._count[groups]
         values = by_group[ends[0][0] : ends[1][-1]]
-        if len(part) * _LOOP_ROWS <= len(values):
+        if len(groups) * _LOOP_ROWS <= len(values):
             for first, behind in zip(*(end.tolist() for end in ends), strict=True):
                 by_group[first:behind].sort()
             return
-        number = np.repeat(np.arange(len(part)), self._count[part])
+        number = np.repeat(np.arange(len(groups)), self._count[groups])
         integers = values.dtype.kind == "i"
         width = int(values.max(initial=0)) - int(values.min(initial=0)) + 1 if integers else MOST
-        if width * len(part) >= MOST:
+        if width * len(groups) >= MOST:
             values[:] = values[np.lexsort((values, number))]  # takes three times as long
             return
         number *= width
@@ -256,11 +256,11 @@ class GroupBy:
             return values.copy()
         sorted_by = np.empty(len(values), values.dtype)
 
-        def place(step: tuple[slice, NDArray[Any], NDArray[Any]]) -> None:
+        def scatter(step: tuple[slice, NDArray[Any], NDArray[Any]]) -> None:
             rows, order, shift = step
             sorted_by[shift + np.arange(len(order))] = values[rows].take(order)
 
-        for _ in in_threads(place, self._shifts(), _THREADS, _FEW_STEPS):
+        for _ in in_threads(scatter, self._shifts(), _THREADS, _FEW_STEPS):
             pass
         return sorted_by[: int(self._count.sum())]
 

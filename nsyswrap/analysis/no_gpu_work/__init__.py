@@ -62,23 +62,23 @@ def no_gpu_work(capture: Capture, run: dict[str, Any]) -> list[CheckResult]:
     run.json, or empty.
     """
     evidence = CaptureEvidence(capture.whole, run)
-    if decisive := _found(_DECISIVE, evidence):
+    if decisive := _check_results(_DECISIVE, evidence):
         return decisive
-    causes = sorted(_found(_CAUSES, evidence), key=lambda cause: cause.level != _CERTAIN)
+    causes = sorted(_check_results(_CAUSES, evidence), key=lambda cause: cause.level != _CERTAIN)
     if causes and causes[0].level == _CERTAIN:
         return causes
-    return [_api_calls(evidence), *causes, *_found(_GUESSES, evidence)]
+    return [_api_calls(evidence), *causes, *_check_results(_GUESSES, evidence)]
 
 
 @per_capture
 def missing_processes(capture: Capture) -> tuple[CheckResult, ...]:
     """Return which processes of the run used CUDA without an event in the capture. All are facts."""
     evidence = CaptureEvidence(capture.whole, run_facts(capture.source))
-    missing = _found((_forked, _not_followed), evidence)
+    missing = _check_results((_forked, _not_followed), evidence)
     return tuple(cause for cause in missing if cause.level == _CERTAIN)
 
 
-def _found(causes: Iterable[_Finds], evidence: CaptureEvidence) -> list[CheckResult]:
+def _check_results(causes: Iterable[_Finds], evidence: CaptureEvidence) -> list[CheckResult]:
     return [cause for find in causes for cause in find(evidence)]
 
 

@@ -68,14 +68,14 @@ def _places(view: Capture, pieces: GpuOperations) -> NDArray[Any]:
     return places
 
 
-def _busy(view: Capture, mine: GpuOperations) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+def _busy(view: Capture, operations: GpuOperations) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Return positions, states and times in ns of the operations: the time that is theirs alone."""
-    communicates = communicating(view, mine)
-    layers = (mine.computes & ~communicates, communicates, ~mine.computes)
+    communicates = communicating(view, operations)
+    layers = (operations.computes & ~communicates, communicates, ~operations.computes)
     taken, parts = NOTHING, []
     for number, which in enumerate(layers):
         rows = np.flatnonzero(which)
-        start, end = mine.start_ns[rows], mine.end_ns[rows]
+        start, end = operations.start_ns[rows], operations.end_ns[rows]
         reached = np.maximum.accumulate(end)
         begin = np.maximum(start, np.append(start[:1], reached[:-1]))
         begin = np.minimum(begin, end)

@@ -87,13 +87,13 @@ def _summed(tree: RangeTree, node: Ints, values: Ints) -> Ints:
     return sums
 
 
-def with_children(tree: RangeTree, own: Ints) -> Ints:
+def with_children(tree: RangeTree, exclusive: Ints) -> Ints:
     """Return the values of each node with those of its children; the last is of no node."""
-    total = own.copy()
+    inclusive = exclusive.copy()
     for node in range(len(tree.names) - 1, -1, -1):  # children come after their parents
         if tree.parent[node] != NOWHERE:
-            total[tree.parent[node]] += total[node]
-    return total
+            inclusive[tree.parent[node]] += inclusive[node]
+    return inclusive
 
 
 def _idle(capture: Capture, tree: RangeTree) -> Ints:

@@ -49,15 +49,15 @@ def shape_sources(whole: Capture) -> Ints:
     return source
 
 
-def _parts(whole: Capture, tree: RangeTree, place: Ints) -> list[Ints]:
+def _parts(whole: Capture, tree: RangeTree, rows: Ints) -> list[Ints]:
     """Return the kernels of each part in order of their launches, of modules and others apart."""
     operations = gpu_operations_of(whole)
-    call = operations.call[place]
+    call = operations.call[rows]
     start = np.append(whole.columns("api", "start_ns")["start_ns"], [-1])[call]
     outermost = (tree.ranges.kind == MODULE) & (tree.ranges.parent < 0)
-    part = np.searchsorted(np.sort(tree.ranges.spans.start[outermost]), start, "right")
-    of_module = np.array([*map(bool, tree.module), False])[tree.node[place]]
-    codes, _ = group_keys(operations.global_pid[place], part, of_module)
+    segment = np.searchsorted(np.sort(tree.ranges.spans.start[outermost]), start, "right")
+    of_module = np.array([*map(bool, tree.module), False])[tree.node[rows]]
+    codes, _ = group_keys(operations.global_pid[rows], segment, of_module)
     order = np.lexsort((start, codes))
-    order = order[(part[order] > 0) & (call[order] >= 0)]
+    order = order[(segment[order] > 0) & (call[order] >= 0)]
     return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1) if len(order) else []

@@ -87,13 +87,13 @@ def range_tree_of(whole: Capture) -> RangeTree:
     """Return the tree of a whole capture."""
     ranges = nested_ranges(whole)
     nodes = _Nodes(ranges)
-    placed, inherited = nodes.place(np.full(len(ranges), -1), None)
+    placed, inherited = nodes.assign(np.full(len(ranges), -1), None)
     known = placed
     forward = forward_of(whole, ranges, lambda one, other: bool(known[one] == known[other]))
     if (forward >= 0).any() or (ranges.kind == MODULE).any():  # what comes first may be inside of others
         for _ in range(_MOST_PASSES):
             before = placed
-            placed, inherited = nodes.place(forward, before)
+            placed, inherited = nodes.assign(forward, before)
             if np.array_equal(placed, before):
                 break
     operations = gpu_operations_of(whole)
@@ -149,7 +149,7 @@ class _Nodes:
         self._children: dict[tuple[int, int, str], int] = {}
         self._submodules: dict[str, int] = {}
 
-    def place(self, forward: NDArray[Any], before: NDArray[Any] | None) -> tuple[NDArray[Any], NDArray[Any]]:
+    def assign(self, forward: NDArray[Any], before: NDArray[Any] | None) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the node of each range, and the forward of each, that of the ranges around included.
 
         ``before`` has the nodes of an earlier pass, for the ranges that are the forward of others.
@@ -165,13 +165,13 @@ class _Nodes:
                 base = np.where(forward[rows] >= 0, before[forward[rows]], base)
             codes, (bases, labels, insides) = group_keys(base, self._label[rows], inherited[rows] >= 0)
             made = [
-                self._place(*one)
+                self._node_of(*one)
                 for one in zip(bases.tolist(), labels.tolist(), insides.tolist(), strict=True)
             ]
             node[rows] = np.array(made or [NOWHERE], np.int64)[codes]
         return node, inherited
 
-    def _place(self, base: int, label: int, in_backward: int) -> int:
+    def _node_of(self, base: int, label: int, in_backward: int) -> int:
         """Return the node of a range with this label under a node; inside a matched backward or not."""
         kind, names = self._labels[label]
         if kind in (ENGINE, FORMER) or (kind == OPERATION and (in_backward or self._is_of_module(base))):

@@ -219,7 +219,7 @@ def communicates(capture: Capture) -> NDArray[Any]:
 def match(members: Sequence[RankCapture]) -> CollectiveMatches:
     """Match the collectives of several ranks; one that is not selected on all its ranks is left out."""
     sequences = [_sequences(member.everything) for member in members]
-    own = [_own_kernels(member.everything) for member in members]
+    own_kernels = [_own_kernels(member.everything) for member in members]
     groups, notes, doubts = [], list[Note](), list[Note]()
     for key in dict.fromkeys(key for of_member in sequences for key in of_member):
         having = [number for number, of_member in enumerate(sequences) if key in of_member]
@@ -240,7 +240,7 @@ def match(members: Sequence[RankCapture]) -> CollectiveMatches:
             notes.append(Note("collectives_apart", numbers))
             doubts.append(Note("collectives_apart_doubt", numbers))
             continue
-        groups.append(_group(members, key[1], having, rows, own))
+        groups.append(_group(members, key[1], having, rows, own_kernels))
     return CollectiveMatches(
         tuple(group for group in groups if group.row.shape[1]), tuple(notes), tuple(doubts)
     )
@@ -285,7 +285,7 @@ def _group(
     name: str,
     having: list[int],
     rows: NDArray[Any],
-    own: Sequence[Mapping[int, IntervalSet]],
+    own_kernels: Sequence[Mapping[int, IntervalSet]],
 ) -> Collectives:
     kept = np.ones(rows.shape[1], dtype=bool)
     for number, mine in zip(having, rows, strict=True):
@@ -296,7 +296,7 @@ def _group(
     hidden = np.zeros_like(start)
     for i, (number, mine) in enumerate(zip(having, rows, strict=True)):
         devices = members[number].everything.columns("kernel", "device_id")["device_id"][mine]
-        for device, cover in own[number].items():
+        for device, cover in own_kernels[number].items():
             here = devices == device
             hidden[i, here] = cover.within(start[i, here], waited[i, here])
     return Collectives(name, tuple(having), rows, start, end, hidden)

@@ -60,21 +60,21 @@ def places(captures: Sequence[Path]) -> list[RankLocation]:
     Raises UsageError if two captures have the same rank, or if some are of an older launch than the newest.
     """
     labels = shortest_labels(captures)
-    ranks = list(map(_place, captures))
-    twice = [number for number, count in Counter(place.number for place in ranks).items() if count > 1]
+    ranks = list(map(_location, captures))
+    twice = [number for number, count in Counter(location.number for location in ranks).items() if count > 1]
     if None not in twice and twice:
-        both = " and ".join(str(place.path) for place in ranks if place.number == twice[0])
+        both = " and ".join(str(location.path) for location in ranks if location.number == twice[0])
         raise UsageError(f"{both}: both are rank {twice[0]}", "name the captures of one launch")
-    if any(place.number is None for place in ranks):
+    if any(location.number is None for location in ranks):
         unnamed = [replace(one, number=None, label=label) for one, label in zip(ranks, labels, strict=True)]
-        return sorted(unnamed, key=lambda place: natural_key(place.label))
+        return sorted(unnamed, key=lambda location: natural_key(location.label))
     _check_one_launch(ranks)
-    return sorted(ranks, key=lambda place: place.number or 0)
+    return sorted(ranks, key=lambda location: location.number or 0)
 
 
 def rank_of(capture: Path) -> int | None:
     """Return the rank that the run folder or the name of a capture tells; or None."""
-    return _place(capture).number
+    return _location(capture).number
 
 
 def check_different(ranks: Sequence[RankLocation]) -> None:
@@ -95,15 +95,17 @@ def _check_one_launch(ranks: Sequence[RankLocation]) -> None:
 
     A launch of fewer ranks into the folder of an earlier one leaves the other ranks of that one behind.
     """
-    sized = [place for place in ranks if place.world_size]
-    newest = max(sized, key=lambda place: place.started, default=None)
+    sized = [location for location in ranks if location.world_size]
+    newest = max(sized, key=lambda location: location.started, default=None)
     if not newest:
         return
     stale = [
-        place for place in sized if (place.world_size, place.left_out) != (newest.world_size, newest.left_out)
+        location
+        for location in sized
+        if (location.world_size, location.left_out) != (newest.world_size, newest.left_out)
     ]
     if stale:
-        names = ", ".join(str(place.path) for place in stale)
+        names = ", ".join(str(location.path) for location in stale)
         raise UsageError(
             f"ranks of several launches: {names} {('is' if len(stale) == 1 else 'are')} not of the "
             f"launch of {newest.path} ({_world(newest)})",
@@ -111,12 +113,12 @@ def _check_one_launch(ranks: Sequence[RankLocation]) -> None:
         )
 
 
-def _world(place: RankLocation) -> str:
-    bare = f", without nsys on {listed(set(place.left_out))}" if place.left_out else ""
-    return f"{place.world_size} ranks{bare}"
+def _world(location: RankLocation) -> str:
+    bare = f", without nsys on {listed(set(location.left_out))}" if location.left_out else ""
+    return f"{location.world_size} ranks{bare}"
 
 
-def _place(path: Path) -> RankLocation:
+def _location(path: Path) -> RankLocation:
     home = path.parent if path.name in (EXPORT, REPORT) else path
     run = RunFolder(home).read_run()
     rank = run.get("rank", {})

@@ -192,7 +192,7 @@ def _first_uses(whole: Capture) -> NDArray[Any]:
 
 
 def _waits(
-    whole: Capture, calls: Spans, ranges: Spans, own: OwnWork, near: NearbyWork
+    whole: Capture, calls: Spans, ranges: Spans, work: OwnWork, near: NearbyWork
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Return each range's time in calls, in synchronizing calls, and in those that wait for earlier work.
 
@@ -201,17 +201,17 @@ def _waits(
     (call_start, call_end), (start, end) = one_axis(calls, ranges)
     waits = call_classes(whole) == CLASSES.index(SYNCHRONISE)
     every, waiting = union(call_start, call_end), union(call_start[waits], call_end[waits])
-    first_launch = np.where(own.launches > 0, calls.start[own.first_call], ranges.end)
+    first_launch = np.where(work.launches > 0, calls.start[work.first_call], ranges.end)
     length = np.minimum(first_launch - ranges.start, near.earlier)
     return every.within(start, end), waiting.within(start, end), waiting.within(start, start + length)
 
 
 def _judge(
-    ranges: Spans, calls: Spans, own: OwnWork, near: NearbyWork, waited_ns: NDArray[Any]
+    ranges: Spans, calls: Spans, work: OwnWork, near: NearbyWork, waited_ns: NDArray[Any]
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return each range's verdict, and the time it should have reported in ns."""
-    worked, busy = own.launches > 0, near.earlier > TOLERANCE_NS
-    late = worked & (own.end - ranges.end > TOLERANCE_NS)
+    worked, busy = work.launches > 0, near.earlier > TOLERANCE_NS
+    late = worked & (work.end - ranges.end > TOLERANCE_NS)
     kinds = {
         MIXED: worked & busy & late,
         EARLIER: busy & np.where(worked, ~late, waited_ns > TOLERANCE_NS),
@@ -221,9 +221,9 @@ def _judge(
     verdict = np.select(
         list(kinds.values()), [VERDICTS.index(kind) for kind in kinds], VERDICTS.index(NOTHING)
     )
-    begins, returns = calls.start[own.first_call], calls.end[own.first_call]
-    ready = np.where(own.first_start < returns, begins, returns)
+    begins, returns = calls.start[work.first_call], calls.end[work.first_call]
+    ready = np.where(work.first_start < returns, begins, returns)
     blocked_until = np.minimum(ranges.start + near.earlier, near.before_own)
     dependency = np.where(worked, np.maximum(blocked_until, ready) - ready, 0)
     lost = np.where(kinds[MIXED] | kinds[EARLIER], waited_ns + dependency, 0)
-    return verdict, np.where(late, own.end, ranges.end) - ranges.start - lost
+    return verdict, np.where(late, work.end, ranges.end) - ranges.start - lost

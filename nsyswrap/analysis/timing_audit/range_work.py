@@ -143,16 +143,18 @@ class NearbyWork(NamedTuple):
     uncaused: NDArray[Any]
 
 
-def nearby_work(operations: OperationTimes, ranges: Spans, own: OwnWork, ranging: NDArray[Any]) -> NearbyWork:
+def nearby_work(
+    operations: OperationTimes, ranges: Spans, work: OwnWork, ranging: NDArray[Any]
+) -> NearbyWork:
     """Return the earlier and the other work of each range; ``ranging`` are the threads with ranges."""
     near = NearbyWork(*(np.zeros(len(ranges.start), np.int64) for _ in NearbyWork._fields))
-    codes, keys = group_keys(ranges.thread, own.devices)
+    codes, keys = group_keys(ranges.thread, work.devices)
     for code, (thread, devices) in enumerate(zip(*(key.tolist() for key in keys), strict=True)):
         rows = np.flatnonzero(codes == code)
         start, end = ranges.start[rows], ranges.end[rows]
         ordered, apart = _ordered_and_apart(operations, thread, devices)
         near.earlier[rows] = np.maximum(_latest(ordered.launched, ordered.end, start), start) - start
-        near.before_own[rows] = _latest(ordered.end, ordered.end, own.first_start[rows] + 1)
+        near.before_own[rows] = _latest(ordered.end, ordered.end, work.first_start[rows] + 1)
         others = ordered.of(ordered.thread != thread)
         near.other[rows] = _other_time(others, apart, start, end)
         others, apart = (part.of(_of_bare_threads(part, thread, ranging)) for part in (others, apart))

@@ -64,8 +64,8 @@ def _memory(capture: Capture) -> Iterator[tuple[Curve, _Join]]:
     every = memory_use_of(capture)
     several = len({use.global_pid for use in every}) > 1
     for use in every:
-        on_host = use.place == PINNED_MEMORY
-        title = use.place if on_host else f"GPU {use.device} {use.place.removeprefix('GPU ')}"
+        on_host = use.memory_kind == PINNED_MEMORY
+        title = use.memory_kind if on_host else f"GPU {use.device} {use.memory_kind.removeprefix('GPU ')}"
         title += f", process {process_text(use.global_pid)}" if several else ""
         last = max(_last_ns(capture.whole), int(use.times_ns[-1]) + 1)  # what is not freed stays allocated
         times, values = np.append(use.times_ns, last), np.append(use.bytes, use.bytes[-1])

@@ -27,8 +27,8 @@ from nsyswrap.analysis.nvtx_paths import call_paths
 from nsyswrap.analysis.transfers import gpu_memory
 from nsyswrap.analysis.usage import (
     GPU_MEMORY,
+    MEMORY_KINDS,
     MEMORY_USE,
-    PLACES,
     STILL_HELD,
     Allocations,
     allocations_of,
@@ -59,7 +59,9 @@ def compute(capture: Capture) -> Result:
     first, last = _window(capture)
     held = _held(capture)
     range_of, ranges = _ranges(capture, held)
-    codes, (process, device, place, path) = group_keys(held.global_pid, held.device, held.place, range_of)
+    codes, (process, device, memory_kind, path) = group_keys(
+        held.global_pid, held.device, held.memory_kind, range_of
+    )
     count = len(process)
 
     def summed(counts: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -77,7 +79,7 @@ def compute(capture: Capture) -> Result:
     return Result(
         {
             "range": [ranges[number] for number in path.tolist()],
-            "kind": [PLACES[number] for number in place.tolist()],
+            "kind": [MEMORY_KINDS[number] for number in memory_kind.tolist()],
             "at_peak_bytes": summed(at_peak),
             "held_bytes": summed(held.end_ns > last),
             "peak_bytes": np.array([peak.bytes for peak in own], np.int64),
@@ -101,7 +103,7 @@ def _held(capture: Capture) -> Allocations:
 
 def _peaks(capture: Capture, held: Allocations) -> Iterator[tuple[NDArray[np.intp], _Peak]]:
     """Yield the rows of each process, device and kind of memory, and their peak."""
-    for rows in rows_by(held.global_pid, held.device, held.place).values():
+    for rows in rows_by(held.global_pid, held.device, held.memory_kind).values():
         yield rows, _peak(held.of(rows), *_window(capture))
 
 
@@ -154,7 +156,7 @@ def conclude(capture: Capture, _: Mapping[str, Values]) -> str:
     owned = [
         (int(held.device[rows[0]]), int(held.global_pid[rows[0]]), peak)
         for rows, peak in _peaks(capture, held)
-        if PLACES[held.place[rows[0]]] == GPU_MEMORY and peak.bytes
+        if MEMORY_KINDS[held.memory_kind[rows[0]]] == GPU_MEMORY and peak.bytes
     ]
     users = Counter(device for device, _, _ in owned)
     texts = []
@@ -176,7 +178,7 @@ SCHEMA = Schema(
     title="Allocated memory by range",
     columns=(
         Column("range", "Range", Unit.TEXT, "ranges or modules around the call that allocated", -1),
-        Column("kind", "Kind", Unit.TEXT, f"{', '.join(PLACES)}", -1),
+        Column("kind", "Kind", Unit.TEXT, f"{', '.join(MEMORY_KINDS)}", -1),
         Column("at_peak_bytes", "At Peak", Unit.BYTES, "held when process, device and kind held most", -1),
         Column("held_bytes", "Not Freed", Unit.BYTES, "still held at the end of the selected time", 1),
         Column("peak_bytes", "Own Peak", Unit.BYTES, "the most that the range held at a time", 2),
