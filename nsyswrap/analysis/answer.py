@@ -162,7 +162,7 @@ def answer_of(capture: Capture) -> Answer:
     advice = Advice([], [], []) if withheld or not processes else advice_of(capture)
     main = main_process(processes)
     devices = tuple(_devices(capture.whole, processes))
-    steady = main is not None and main.steps.found
+    steady = main is not None and main.steps.has_steady
     whole = "selected part" if capture.view.selection.windowed else "whole capture"
     chosen = parse_choice(capture.view.steps)[1] is not None
     return Answer(

@@ -46,7 +46,7 @@ class JudgedProcess:
     @cached_property
     def budgets(self) -> list[TimeBreakdown]:
         """What each device did, by steady step; by the whole window if there are no steps."""
-        return _budgets(self.view, self.steps if self.steps.found else None)
+        return _budgets(self.view, self.steps if self.steps.has_steady else None)
 
     def finish(self) -> None:
         """Make the budgets and free all else that was computed from the view; it can be large."""
@@ -66,7 +66,7 @@ class JudgedProcess:
     @cached_property
     def typical(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """Starts and ends in ns of the steady steps without outliers; of the window if there are no steps."""
-        if not self.steps.found:
+        if not self.steps.has_steady:
             return self.window
         which = self.steps.steady & ~self.steps.outlier
         return self.steps.start_ns[which], self.steps.end_ns[which]
@@ -102,7 +102,7 @@ def judged_processes(capture: Capture) -> tuple[JudgedProcess, ...]:
         chosen = selection
         if len(processes) > 1 and process != MISSING:
             chosen = replace(chosen, processes=(int(process_ids(np.array([process]))[0]),))
-        if steps.found:
+        if steps.has_steady:
             (start, end), stretches = steps.window, steps.stretches
             chosen = replace(chosen, start_ns=start, end_ns=end, clip=True)
             chosen = replace(chosen, spans=stretches) if len(stretches) > 1 else chosen
@@ -133,9 +133,11 @@ def whole_parts(capture: Capture) -> tuple[JudgedProcess, ...]:
     )
 
 
-def main_process(parts: Sequence[JudgedProcess]) -> JudgedProcess | None:
-    """Return the part of the process with the most GPU work: that whose steps are in a headline."""
-    return max(parts, key=lambda part: sum(int(one.busy_ns.sum()) for one in part.budgets), default=None)
+def main_process(processes: Sequence[JudgedProcess]) -> JudgedProcess | None:
+    """Return the process with the most GPU work: that whose steps are in a headline."""
+    return max(
+        processes, key=lambda process: sum(int(one.busy_ns.sum()) for one in process.budgets), default=None
+    )
 
 
 def steady_process(capture: Capture) -> JudgedProcess | None:
@@ -146,7 +148,7 @@ def steady_process(capture: Capture) -> JudgedProcess | None:
     if not 0 < len(gpu_operations_of(capture).processes) <= MOST_PROCESSES:
         return None
     main = main_process(judged_processes(capture))
-    return main if main is not None and main.steps.found else None
+    return main if main is not None and main.steps.has_steady else None
 
 
 def main_steps(capture: Capture) -> Steps | None:

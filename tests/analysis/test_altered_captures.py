@@ -18,7 +18,9 @@ every_capture = sampled("name", CAPTURES, fast=recorded.DOZEN)
 
 def steps(capture: CaptureReader) -> list[tuple[int, list[bool], list[bool], bool]]:
     """Return what steps are without names and times."""
-    return [(one.warm_up, one.steady.tolist(), one.outlier.tolist(), one.found) for one in steps_of(capture)]
+    return [
+        (one.warm_up, one.steady.tolist(), one.outlier.tolist(), one.has_steady) for one in steps_of(capture)
+    ]
 
 
 def rows(capture: CaptureReader, factor: int = 1) -> list[dict[str, object]]:

@@ -217,7 +217,7 @@ class AdviceContext:
         The steady steps are counted in its numbers; 0 without any.
         """
         steps = self.judged.steps
-        counted = {"steps": int(steps.steady.sum()) if steps.found else 0, **numbers}
+        counted = {"steps": int(steps.steady.sum()) if steps.has_steady else 0, **numbers}
         ceiling = self.most_saved_ns(evidence) if ceiling_ns is None else ceiling_ns
         return Finding(kind, counted, evidence, ceiling, status, source, self.window_ns)
 
@@ -249,7 +249,7 @@ class GapKinds:
         launched = ended >= 0
         close = np.append(back_to_back(whole), False)[ended] if len(launches) else launched
         self.loading = parts["load"] > self._PART * duration
-        if context.judged.steps.found:
+        if context.judged.steps.has_steady:
             self.loading |= loads_in_gaps(context) > 0
         self.allocating = ~self.loading & (parts["allocate"] > self._PART * duration)
         plain = ~self.loading & ~self.allocating

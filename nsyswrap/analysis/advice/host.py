@@ -62,7 +62,7 @@ def host_bound(context: AdviceContext) -> Iterator[Finding]:
     """Yield a finding if the GPU is idle while the launching thread runs host code for long."""
     kinds = context.kinds
     gaps = kinds.long_host & ~_for_input(context)
-    if context.judged.steps.found:
+    if context.judged.steps.has_steady:
         gaps &= ~kinds.loading
     cover = difference(context.idle(gaps, ("host",)), _collecting(context))
     if not context.worth(cover.length):
@@ -199,7 +199,7 @@ def _allocation(context: AdviceContext) -> IntervalSet:
 
 def _loading(context: AdviceContext) -> IntervalSet:
     """Return the idle time in loading calls; in steps that of their gaps, as compilers are host code."""
-    causes = ("load", "host", "allocate", *_CALLS) if context.judged.steps.found else ("load",)
+    causes = ("load", "host", "allocate", *_CALLS) if context.judged.steps.has_steady else ("load",)
     return context.idle(context.kinds.loading, causes, outliers=True)
 
 
@@ -259,7 +259,7 @@ def spikes(context: AdviceContext) -> Iterator[Finding]:
     So is the time in which other processes use the GPU, which is not the program's.
     """
     steps = context.judged.steps
-    if not steps.found or not steps.outlier.any():
+    if not steps.has_steady or not steps.outlier.any():
         return
     numbers = np.flatnonzero(steps.outlier)
     computing = context.operations.computes & ~communicating(context.capture, context.operations)

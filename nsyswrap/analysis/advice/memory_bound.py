@@ -198,7 +198,9 @@ class _Work:
         """The number of the stream and step of each row."""
         operations, steps = self._context.operations, self._context.judged.steps
         numbers: NDArray[Any] = operations.stream[self.row].astype(np.int64) * (len(steps) + 1)
-        return numbers + np.searchsorted(steps.start_ns, self.start_ns, "right") if steps.found else numbers
+        return (
+            numbers + np.searchsorted(steps.start_ns, self.start_ns, "right") if steps.has_steady else numbers
+        )
 
     @cached_property
     def start_ns(self) -> NDArray[Any]:
@@ -390,7 +392,7 @@ def _calls_operations(context: AdviceContext, work: _Work) -> bool:
     A compiled program names each of its kernels otherwise, and has what it could fuse fused.
     """
     wrapped = work.name[work.marked(WRAPPED)]
-    steps = len(context.judged.typical[0]) if context.judged.steps.found else 0
+    steps = len(context.judged.typical[0]) if context.judged.steps.has_steady else 0
     return bool(steps and len(wrapped) and np.bincount(wrapped).max() >= 2 * steps)
 
 

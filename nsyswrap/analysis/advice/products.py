@@ -200,7 +200,7 @@ def uneven_kernels(context: AdviceContext) -> Iterator[Finding]:
 def _by_step(context: AdviceContext, rows: NDArray[Any]) -> NDArray[Any] | None:
     """Return the durations of a kernel by step and place in it; None if the steps differ in its launches."""
     steps = len(context.judged.typical[0])
-    if not context.judged.steps.found or steps < _LEAST_STEPS or len(rows) % steps:
+    if not context.judged.steps.has_steady or steps < _LEAST_STEPS or len(rows) % steps:
         return None
     each = len(rows) // steps
     step = np.searchsorted(context.judged.typical[0], context.operations.start_ns[rows], "right") - 1

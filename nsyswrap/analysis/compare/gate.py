@@ -278,10 +278,10 @@ def _by_step(pair: Pair, steps: tuple[float, float]) -> Pair:
     return replace(pair, base=base, new=new)
 
 
-def _outcome(pair: Pair, found: Bounds, clocks: SideClocks, limits: GateLimits, rows: int) -> Judgement:
+def _outcome(pair: Pair, bounds: Bounds, clocks: SideClocks, limits: GateLimits, rows: int) -> Judgement:
     """Return what the gate concludes from a row, one of so many that share the level."""
     tolerance, slowdown = math.log1p(limits.max_slower), max(clocks.slowdown, 0.0)
-    (change, low, high), (typical, _, typical_high) = found.mean, found.typical
+    (change, low, high), (typical, _, typical_high) = bounds.mean, bounds.typical
     judged = Judgement(
         "cannot tell", ratio_of(change), ratio_of(low), ratio_of(high), typical=ratio_of(typical)
     )
@@ -297,7 +297,7 @@ def _outcome(pair: Pair, found: Bounds, clocks: SideClocks, limits: GateLimits, 
     if highest <= tolerance or _stake_ns(pair, highest, change) < limits.min_time_ns:
         return replace(judged, outcome="same", is_small=highest > tolerance)
     why = "" if high > tolerance else typical_change(judged.typical)
-    return replace(judged, more_runs=found.more_runs or None, why=why)
+    return replace(judged, more_runs=bounds.more_runs or None, why=why)
 
 
 def _separation(pair: Pair, rows: int) -> float:

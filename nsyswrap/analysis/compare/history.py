@@ -97,7 +97,7 @@ class Series:
     undecided: int = 0
 
     @property
-    def found(self) -> tuple[Change, ...]:
+    def reported_changes(self) -> tuple[Change, ...]:
         """The changes, or the drift if there are none."""
         return self.changes or ((self.drift,) if self.drift else ())
 
@@ -237,7 +237,7 @@ def _series(key: Key, sides: Sequence[Side]) -> Series:
 def _most_changed(series: Series) -> tuple[int, float, float]:
     """Order by what a change costs in a run, then by the time of a run."""
     place = FOLLOWED.index(series.key.group)
-    cost = max((abs(change.cost_ns) for change in series.found), default=0.0)
+    cost = max((abs(change.cost_ns) for change in series.reported_changes), default=0.0)
     return place, -cost, -max(series.total_ns)
 
 

@@ -289,10 +289,10 @@ class Verdicts:
         ends = zip(self.interval.low.tolist(), self.interval.high.tolist(), strict=True)
         self.outcomes = [self._outcome(*both) for both in ends]
 
-    def of(self, place: int) -> Judgement:
+    def of(self, row: int) -> Judgement:
         """Return the judgement of a row."""
-        ratio, low, high = (ratio_of(float(values[place])) for values in self.interval)
-        return Judgement(self.outcomes[place], ratio, low, high, more_runs=self._more_runs.get(place))
+        ratio, low, high = (ratio_of(float(values[row])) for values in self.interval)
+        return Judgement(self.outcomes[row], ratio, low, high, more_runs=self._more_runs.get(row))
 
     @cached_property
     def _more_runs(self) -> dict[int, int]:

@@ -52,16 +52,16 @@ def kernel_rows(capture: Capture, windows: SteadyWindows) -> dict[Key, dict[str,
     return fields
 
 
-def _keys(capture: Capture, mine: GpuOperations) -> tuple[NDArray[Any], list[Key]]:
+def _keys(capture: Capture, operations: GpuOperations) -> tuple[NDArray[Any], list[Key]]:
     """Return the position of each operation's key, without modes, and the keys."""
     whole = capture.whole
-    code = np.full(len(mine), 0)
-    kernels = np.flatnonzero(mine.kind == KINDS.index(KERNEL))
+    code = np.full(len(operations), 0)
+    kernels = np.flatnonzero(operations.kind == KINDS.index(KERNEL))
     keys = [Key("kernel", GRAPH_NAME)]
     if len(kernels):
         names, texts = name_codes(whole, KERNEL)
         (grid, grids), (block, blocks) = (shapes(whole, field) for field in ("grid", "block"))
-        rows = mine.row[kernels]
+        rows = operations.row[kernels]
         codes, parts = group_keys(*(column[rows] for column in (names, grid, block)))
         code[kernels] = codes + 1
         keys += [
@@ -79,17 +79,17 @@ def _short(shape: str) -> str:
     return " ".join(shape.split())
 
 
-def _first(capture: Capture, mine: GpuOperations, code: NDArray[Any]) -> NDArray[Any]:
+def _first(capture: Capture, operations: GpuOperations, code: NDArray[Any]) -> NDArray[Any]:
     """Mark first launches. Without a recorded call, it is the first of a key in its process."""
-    first = np.zeros(len(mine), bool)
-    known = mine.call >= 0
+    first = np.zeros(len(operations), bool)
+    known = operations.call >= 0
     if known.any():
         launches = launches_of(capture.whole)
         calls = np.zeros(capture.whole.count("api"), bool)
         calls[launches.call[launches.first]] = True
-        first[known] = calls[mine.call[known]]
+        first[known] = calls[operations.call[known]]
     if not known.all():
-        keys, _ = group_keys(code, mine.global_pid)
+        keys, _ = group_keys(code, operations.global_pid)
         earliest = np.unique(keys, return_index=True)[1]
         first[earliest] |= ~known[earliest]
     return first

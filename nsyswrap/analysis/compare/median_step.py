@@ -44,36 +44,36 @@ class MedianStep:
         return len(self.names)
 
 
-def median_step(part: JudgedProcess) -> MedianStep | None:
+def median_step(process: JudgedProcess) -> MedianStep | None:
     """Return the first steady step of the lower median duration; None without steps, or if too large."""
-    steps = part.steps
-    if not steps.found:
+    steps = process.steps
+    if not steps.has_steady:
         return None
     numbers = np.flatnonzero(steps.steady)
     durations = steps.duration_ns[numbers]
     number = int(numbers[durations == np.sort(durations)[(len(numbers) - 1) // 2]][0])
-    capture = part.view.whole
+    capture = process.view.whole
     operations = gpu_operations_of(capture)
     calls = (
         capture.whole.columns("api", "start_ns")["start_ns"] if capture.has("api") else np.zeros(1, np.int64)
     )
     begun = np.where(operations.call >= 0, calls[operations.call], operations.start_ns)
     start, lasting = int(steps.host_start_ns[number]), int(steps.host_ns[number])
-    mine = (begun >= start) & (begun < start + lasting)
-    rows = np.flatnonzero(mine & (operations.global_pid == steps.global_pid))
+    in_step = (begun >= start) & (begun < start + lasting)
+    rows = np.flatnonzero(in_step & (operations.global_pid == steps.global_pid))
     if not 0 < len(rows) <= MOST_OPERATIONS:
         return None
     rows = rows[np.argsort(operations.start_ns[rows], kind="stable")]
-    found = operations.of(rows)
-    texts = names(capture, found)
+    launched = operations.of(rows)
+    texts = names(capture, launched)
     return MedianStep(
         number + steps.first,
         int(steps.duration_ns[number]),
         tuple(texts.texts[code] or "(no name)" for code in texts.codes.tolist()),
-        tuple(_kinds(capture, found)),
-        found.stream_id,
-        found.start_ns - found.start_ns[0],
-        found.end_ns - found.start_ns,
+        tuple(_kinds(capture, launched)),
+        launched.stream_id,
+        launched.start_ns - launched.start_ns[0],
+        launched.end_ns - launched.start_ns,
     )
 
 

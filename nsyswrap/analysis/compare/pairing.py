@@ -118,7 +118,7 @@ def _relaunched(rows: list[PairedRows]) -> dict[Key, Key]:
                 for row in rows
                 if row.key.group == "kernel" and not row.in_both and any(row.base) == is_removed
             },
-            lambda key, own: (key.name, key.mode, own.count),
+            lambda key, traits: (key.name, key.mode, traits.count),
         )
         for is_removed in (True, False)
     )
@@ -148,9 +148,9 @@ def _renamed(rows: Iterable[PairedFigures]) -> dict[Key, Key]:
             (removed if any(row.base) else added)[row.key] = _traits(row)
     found: dict[Key, Key] = {}
     tests: tuple[Callable[[Key, _Traits], Hashable], ...] = (
-        lambda key, own: (plain_name(key.name), key.detail, key.mode, own.count),
-        lambda key, own: (plain_name(key.name), key.mode, own.count),
-        lambda key, own: (key.detail, key.mode, own.count),
+        lambda key, traits: (plain_name(key.name), key.detail, key.mode, traits.count),
+        lambda key, traits: (plain_name(key.name), key.mode, traits.count),
+        lambda key, traits: (key.detail, key.mode, traits.count),
     )
     for test in tests:
         alike = _only_ones(removed, test), _only_ones(added, test)

@@ -42,7 +42,7 @@ class SteadyWindows(NamedTuple):
     @classmethod
     def of(cls, parts: Sequence[JudgedProcess]) -> SteadyWindows:
         """Return the steady parts, which outlier steps belong to, and the time between steps does not."""
-        found = [part.steps for part in parts if part.steps.found]
+        found = [part.steps for part in parts if part.steps.has_steady]
         return cls(
             {
                 steps.global_pid: (

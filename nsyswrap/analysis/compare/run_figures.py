@@ -69,7 +69,7 @@ def run_figures(capture: Capture, label: str = "") -> RunFigures:
         step = median_step(parts[0]) if parts else None
         label = label or str(capture.source)
         # The steps are those of the process with most GPU work, as the answer has them.
-        steps = int(parts[0].steps.steady.sum()) if parts and parts[0].steps.found else 0
+        steps = int(parts[0].steps.steady.sum()) if parts and parts[0].steps.has_steady else 0
         again = partial(_again, capture.path, capture.source, capture.view)
         return RunFigures(
             *(label, setup_of(view, run), rows, steps, left_out, step),
@@ -84,5 +84,5 @@ def _again(path: Path, source: Path, view: ViewOptions, loop: str) -> Capture:
     return Capture(path, source=source, view=replace(view, loop=loop))
 
 
-def _busy_ns(part: JudgedProcess) -> int:
-    return sum(int(budget.busy_ns.sum()) for budget in part.budgets)
+def _busy_ns(process: JudgedProcess) -> int:
+    return sum(int(budget.busy_ns.sum()) for budget in process.budgets)

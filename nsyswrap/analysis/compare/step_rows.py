@@ -66,7 +66,7 @@ def step_rows(parts: Sequence[JudgedProcess]) -> Fields:
     for part in parts:
         steps = part.steps
         key = Key("step", steps.label)
-        if steps.found and key not in fields:
+        if steps.has_steady and key not in fields:
             after = np.arange(len(steps)) >= steps.warm_up
             if parse_choice(part.view.view.steps)[1]:
                 after = steps.steady
@@ -88,7 +88,7 @@ def budget_rows(capture: Capture, parts: Sequence[JudgedProcess]) -> Fields:
     The typical time is the mean of a steady step, outliers included, so that the states add up. ``count`` is
     the number of steady steps of the first process.
     """
-    steps = [part for part in parts if part.steps.found]
+    steps = [part for part in parts if part.steps.has_steady]
     # Without steps the judged parts are the whole run.
     whole = budgets_of(capture) if steps else [budget for part in parts for budget in part.budgets]
     fields: Fields = {}
@@ -109,10 +109,10 @@ def budget_rows(capture: Capture, parts: Sequence[JudgedProcess]) -> Fields:
     return fields
 
 
-def _by_step(part: JudgedProcess, state: str) -> NDArray[Any]:
+def _by_step(process: JudgedProcess, state: str) -> NDArray[Any]:
     """Return the time of a state in each steady step, summed over the devices."""
-    nothing = np.zeros(np.count_nonzero(part.steps.steady), np.int64)
-    by_step: NDArray[Any] = sum((budget.state_ns[state] for budget in part.budgets), nothing)
+    nothing = np.zeros(np.count_nonzero(process.steps.steady), np.int64)
+    by_step: NDArray[Any] = sum((budget.state_ns[state] for budget in process.budgets), nothing)
     return by_step
 
 

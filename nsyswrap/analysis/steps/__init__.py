@@ -94,8 +94,8 @@ class Steps:
         return len(self.start_ns)
 
     @property
-    def found(self) -> bool:
-        """Whether there is a steady part."""
+    def has_steady(self) -> bool:
+        """True if there is a steady part."""
         return not self.why_none
 
     @property
@@ -151,7 +151,7 @@ def steps_of(capture: Capture) -> tuple[Steps, ...]:
             or "-r nvtx_sum lists the ranges; --steps NAME, --steps 10-13 or --steps NAME/10-13",
             source=capture.source,
         )
-    if numbers and not any(steps.found for steps in found):
+    if numbers and not any(steps.has_steady for steps in found):
         most = max(found, key=len, default=Steps.none(MISSING, ""))
         raise NotInCapture(
             f"no steps {capture.view.steps}",

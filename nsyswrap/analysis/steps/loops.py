@@ -161,18 +161,18 @@ def _parted(loops: Sequence[Occurrences]) -> list[Occurrences]:
 
 
 def _beside(
-    whole: Capture, process: int, calls: ApiCalls, found: list[Occurrences], weights: _Weights
+    whole: Capture, process: int, calls: ApiCalls, loops: list[Occurrences], weights: _Weights
 ) -> Iterator[Occurrences]:
     """Yield what repeats among the launches before, between and after the occurrences of other loops."""
     free = np.ones(len(calls.start_ns), bool)
-    for one in found:
+    for one in loops:
         free &= ~_inside(one, calls.start_ns)
     edges = np.flatnonzero(np.diff(free, prepend=False, append=False))
     for first, last in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
         if not weights.worth(calls, first, last):
             continue
         stretch = calls.of(np.arange(first, last))
-        listed = repeated_ranges(whole, process, stretch, weights.counts, part=True)
+        listed = repeated_ranges(whole, process, stretch, weights.counts, partial=True)
         if not listed and (sequence := repeated_sequence(whole, stretch)):
             listed = [sequence]
         yield from listed

@@ -106,20 +106,20 @@ def repeated_ranges(
     calls: ApiCalls,
     counts: Callable[[Occurrences], bool],
     *,
-    part: bool = False,
+    partial: bool = False,
 ) -> list[Occurrences]:
     """Return the occurrences of each range that marks steps, that with most time first; empty without any.
 
-    They repeat on a thread that launches GPU work, in no domain of a library. ``part``: ``calls`` are not all
-    of the process, and ranges outside of them do not count. Loops are weighed by their parts of the GPU time
-    and of the time, variants of a family together; those after the first have to count. Of ranges side by
-    side the first begins the step.
+    They repeat on a thread that launches GPU work, in no domain of a library. ``partial``: ``calls`` are not
+    all of the process, and ranges outside of them do not count. Loops are weighed by their parts of the GPU
+    time and of the time, variants of a family together; those after the first have to count. Of ranges side
+    by side the first begins the step.
     """
     if not whole.has("nvtx"):
         return []
     work = _Work(calls)
     ranges = list(_ranges(whole, process, calls, work))
-    if part:
+    if partial:
         ranges = [one for one in ranges if work.holds(one)]
     ranges = list(_repeating(ranges, work))
     if not ranges:

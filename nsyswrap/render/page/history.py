@@ -97,7 +97,7 @@ def history_page(sides: Sequence[Side]) -> str:
 
 def _changes_section(history: History, names: Names) -> Markup:
     """Return what changed at which commit, the newest first, and where the setup differs."""
-    changed = sum(bool(series.found) for series in history.series)
+    changed = sum(bool(series.reported_changes) for series in history.series)
     limits = history.limits
     amount = f"{100 * limits.max_slower:g} %"
     lead = "Nothing could be compared"
@@ -105,7 +105,7 @@ def _changes_section(history: History, names: Names) -> Markup:
         lead = f"No row is found to have changed by more than {amount}"
     if changed:
         lead = f"{changed:,} of {len(history.series):,} rows changed by more than {amount}"
-    undecided = sum(bool(series.undecided) and not series.found for series in history.series)
+    undecided = sum(bool(series.undecided) and not series.reported_changes for series in history.series)
     return section(
         "changes",
         "Changes",
@@ -130,7 +130,10 @@ def _commits(history: History, names: Names) -> Iterator[Markup]:
     """Yield a line for each point at which something changed, the newest first."""
     for number in reversed(range(len(history.points))):
         found = [
-            (series, change) for series in history.series for change in series.found if change.since == number
+            (series, change)
+            for series in history.series
+            for change in series.reported_changes
+            if change.since == number
         ]
         if not found:
             continue
@@ -187,8 +190,13 @@ def _card(history: History, series: Series, name: str) -> Markup:
             "div",
             element("h3", name),
             element("p", key_detail(series.key), class_="note") if key_detail(series.key) else None,
-            *(element("p", _change_text(history, series, change)) for change in reversed(series.found)),
-            element("p", _without_change(history, series), class_="note") if not series.found else None,
+            *(
+                element("p", _change_text(history, series, change))
+                for change in reversed(series.reported_changes)
+            ),
+            element("p", _without_change(history, series), class_="note")
+            if not series.reported_changes
+            else None,
             *(element("p", text, class_="note") for text in _presence(history, series)),
         ),
         _trend(history, series, name),
@@ -235,7 +243,7 @@ def _rows_table(history: History, series: Sequence[Series]) -> Table:
 
 def _table_row(history: History, series: Series) -> tuple[object, ...]:
     known = [ns for ns in series.medians_ns if ns is not None]
-    last = series.found[-1] if series.found else None
+    last = series.reported_changes[-1] if series.reported_changes else None
     ratio = last.judgement.ratio if last else None
     return (
         series.key.name,
@@ -308,7 +316,7 @@ def _trend(history: History, series: Series, name: str) -> Markup:
             height="100%",
         ),
         *_break_lines(history, scale),
-        *(_mark(change, history, scale) for change in series.found),
+        *(_mark(change, history, scale) for change in series.reported_changes),
         *_points(history, series, scale),
         class_="trend",
         height=_HEIGHT,

@@ -57,7 +57,7 @@ def _rows(
     tree: RangeTree, process: JudgedProcess, time: NodeTime, depth: int, fold: int
 ) -> dict[str, NDArray[Any]]:
     module, labels = numbered([_named(label, fold) for label in node_labels(tree, time.node, depth)])
-    steps = int(np.count_nonzero(process.steps.steady)) if process.steps.found else 0
+    steps = int(np.count_nonzero(process.steps.steady)) if process.steps.has_steady else 0
 
     def added(which: NDArray[Any]) -> NDArray[Any]:
         sums = np.zeros(len(labels), np.int64)
@@ -89,7 +89,7 @@ def _rows(
 
 def _notes(parts: Sequence[JudgedProcess]) -> Iterator[str]:
     for part in parts:
-        if not part.steps.found:
+        if not part.steps.has_steady:
             yield f"no steady part: {part.steps.why_none}"
 
 

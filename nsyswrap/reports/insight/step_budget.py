@@ -84,7 +84,7 @@ def compute(capture: Capture) -> Result:
     """Return the rows of the capture, the steady parts and the median steps, then one per step and device."""
     windowed = capture.view.selection.windowed
     parts = () if windowed else judged_processes(capture)
-    steps = [(part.steps, _devices(part)) for part in parts if part.steps.found]
+    steps = [(part.steps, _devices(part)) for part in parts if part.steps.has_steady]
     # Without steps, what is judged of the processes is all of the capture.
     every = budgets_of(capture) if steps or windowed else [one for part in parts for one in part.budgets]
     rows = [
@@ -193,7 +193,7 @@ def _notes(capture: Capture, parts: Sequence[JudgedProcess]) -> Iterator[str]:
     if capture.view.selection.windowed:
         yield "the selected part is judged; without --time and --nvtx, steps are detected"
     for part in parts:
-        if not part.steps.found:
+        if not part.steps.has_steady:
             who = f" of process {part.process_id}" if len(parts) > 1 else ""
             yield f"no steady part{who}: {part.steps.why_none}"
         elif part.steps.remark:

@@ -595,8 +595,8 @@ _COPIES = {
 
 def _layout_copies(numbers: Numbers) -> _Variant:
     """Return the words for what takes most of the time, with code in the program's language."""
-    most, language = max(_COPIES, key=lambda part: numbers[part]), numbers["written_in"]
-    listed = [f"{name} {duration(numbers[part])}" for part, name in _COPIES.items() if numbers[part]]
+    most, language = max(_COPIES, key=lambda key: numbers[key]), numbers["written_in"]
+    listed = [f"{name} {duration(numbers[key])}" for key, name in _COPIES.items() if numbers[key]]
     more = {"listed": ", ".join(listed)}
     changes = {}
     if most == "strided_ns":

@@ -137,8 +137,8 @@ def _no_launch_call(n: Numbers) -> str:
     return f"{n['events']} without a recorded launch call, so without API time and NVTX range; {cause}"
 
 
-def _of_them(part: int, count: int) -> str:
-    return "all" if part == count else f"{part:,} of them"
+def _of_them(number: int, count: int) -> str:
+    return "all" if number == count else f"{number:,} of them"
 
 
 def _overhead(n: Numbers) -> str:

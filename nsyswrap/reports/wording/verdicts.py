@@ -33,11 +33,11 @@ def launch_verdict(capture: Capture) -> str:
     return " ".join(f"{sentence}." for sentence in sentences)
 
 
-def headline(part: str, cost: LaunchCost) -> str:
-    """Return what launching cost in a part of a capture, which is named."""
+def headline(scope: str, cost: LaunchCost) -> str:
+    """Return what launching cost in ``scope``, which names a part of a capture."""
     return (
         f"Launch latency left the GPU idle for {duration(cost.exposed_ns)} "
-        f"({percent(100 * cost.weight)} of the {part}); the GPU was busy for {duration(cost.busy_ns)}"
+        f"({percent(100 * cost.weight)} of the {scope}); the GPU was busy for {duration(cost.busy_ns)}"
     )
 
 

@@ -16,9 +16,9 @@ NOISY = tuple(MadeKernel(f"k{i}", 50.0, 20, spread=0.03) for i in range(4))
 def changes(history: History) -> dict[str, list[tuple[int, str]]]:
     """The points at which kernels changed, and how."""
     return {
-        one.key.name: [(change.since, change.judgement.outcome) for change in one.found]
+        one.key.name: [(change.since, change.judgement.outcome) for change in one.reported_changes]
         for one in history.of("kernel")
-        if one.found
+        if one.reported_changes
     }
 
 
@@ -35,7 +35,7 @@ def test_noise_alone_marks_nothing() -> None:
     for seed in range(6):
         sides = made_points(4, seed=seed, kernels=NOISY, spread=0.03, runs=4)
         history = history_of(sides, replace(LIMITS, max_slower=0.0, min_time_ns=0.0))
-        assert not any(one.found for one in history.series), seed
+        assert not any(one.reported_changes for one in history.series), seed
 
 
 def test_it_goes_up_and_down() -> None:

@@ -175,7 +175,7 @@ def test_waits_alone_are_no_steps(tmp_path: Path) -> None:
     for start in every(20, 100):
         drawing.wait(start, start + 50)
     steps = only(tmp_path, drawing)
-    assert (len(steps), steps.found) == (0, False)
+    assert (len(steps), steps.has_steady) == (0, False)
 
 
 def test_alternating_train_and_eval(tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_launches_in_no_order_are_no_steps(tmp_path: Path) -> None:
     for i, letter in enumerate("abcadbdcbbadcacdbadcbaabcddcbcab"):
         drawing.launch(letter, i * 100)
     steps = only(tmp_path, drawing)
-    assert (steps.found, steps.why_none) == (False, "nothing that repeats holds 25 % of the launches")
+    assert (steps.has_steady, steps.why_none) == (False, "nothing that repeats holds 25 % of the launches")
 
 
 def test_a_sequence_that_is_a_small_part_of_the_program(tmp_path: Path) -> None:

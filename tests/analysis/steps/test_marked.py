@@ -54,7 +54,7 @@ def test_the_first_steps_of_the_program_can_be_warm_up(tmp_path: Path) -> None:
 @pytest.mark.parametrize("count", [1, 2])
 def test_few_steps_are_judged_if_they_alone_were_recorded(tmp_path: Path, count: int) -> None:
     steps = only(tmp_path, marked(10, count))
-    assert (steps.found, numbers(steps.steady)) == (True, list(range(count)))
+    assert (steps.has_steady, numbers(steps.steady)) == (True, list(range(count)))
 
 
 def test_they_are_chosen_by_their_own_numbers(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def test_steps_and_the_time_between_them_are_the_part(name: str, scratch: Path) 
         assert (between >= 0).all()
         assert steps.end_ns[-1] - steps.start_ns[0] == steps.duration_ns.sum() + between.sum()
     for part in judged_processes(open_capture(export(name, scratch))):
-        if part.steps.found:
+        if part.steps.has_steady:
             lasting = part.steps.duration_ns[part.steps.steady]
             assert part.window_ns == lasting.sum()
             for budget in part.budgets:

@@ -147,7 +147,7 @@ def test_variable_lengths_are_steps_without_outliers(tmp_path: Path) -> None:
         now += length
     steps = only(tmp_path, drawing)
     assert (len(steps), numbers(steps.outlier)) == (16, [])
-    assert steps.found
+    assert steps.has_steady
 
 
 def numbered(names: list[str], apart: int = LENGTH) -> Drawing:
@@ -239,13 +239,13 @@ def test_the_loop_with_most_time_is_judged(tmp_path: Path) -> None:
 
 def test_two_ranges_with_most_of_the_time_are_steps(tmp_path: Path) -> None:
     steps = only(tmp_path, numbered(["step", "step"]))
-    assert (steps.found, starts(steps), numbers(steps.outlier)) == (True, every(2), [])
+    assert (steps.has_steady, starts(steps), numbers(steps.outlier)) == (True, every(2), [])
 
 
 def test_two_ranges_around_little_are_none(tmp_path: Path) -> None:
     drawing = numbered(["check", "check"], apart=9 * LENGTH)
     drawing.launch("large", 9 * LENGTH - 500, gpu_ns=6 * LENGTH)
-    assert not only(tmp_path, drawing).found
+    assert not only(tmp_path, drawing).has_steady
 
 
 @pytest.mark.parametrize("name", ["step", "step *", "ste?*", "step [0-9]*"])

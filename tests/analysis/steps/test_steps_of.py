@@ -79,7 +79,7 @@ class TestWarmUp:
     @pytest.mark.parametrize(("count", "warm_up"), [(2, 0), (3, 0), (4, 1)])
     def test_few_steps_have_no_warm_up(self, count: int, warm_up: int, tmp_path: Path) -> None:
         steps = only(tmp_path, self.lasting(*(1,) * count))
-        assert (len(steps), steps.warm_up, steps.found) == (count, warm_up, True)
+        assert (len(steps), steps.warm_up, steps.has_steady) == (count, warm_up, True)
 
 
 class TestProcesses:
@@ -193,7 +193,7 @@ class TestChoice:
 
     def test_a_choice_can_be_one_step(self, tmp_path: Path) -> None:
         steps = only(tmp_path, training(12), "forward/2")
-        assert (numbers(steps.steady), steps.found) == ([2], True)
+        assert (numbers(steps.steady), steps.has_steady) == ([2], True)
 
 
 class TestTrend:
@@ -209,7 +209,7 @@ class TestTrend:
 
     def test_steps_that_shrink_are_no_warm_up(self, tmp_path: Path) -> None:
         steps = only(tmp_path, self.lasting([80_000 - 600 * i for i in range(100)]))
-        assert (steps.warm_up, steps.found) == (1, True)
+        assert (steps.warm_up, steps.has_steady) == (1, True)
         assert numbers(steps.outlier) == []
         assert steps.remark == "steps shrink from 72.5 µs to 27.5 µs"
 
@@ -221,7 +221,7 @@ class TestTrend:
         assert steps.remark == "steps grow from 17.5 µs to 62.5 µs"
 
     def test_a_large_trend_is_judged(self, tmp_path: Path) -> None:
-        assert only(tmp_path, self.lasting([1000 * (1 + i * i) for i in range(40)])).found
+        assert only(tmp_path, self.lasting([1000 * (1 + i * i) for i in range(40)])).has_steady
 
     @pytest.mark.parametrize("lengths", [[10_000 + 20 * i for i in range(60)], [10_000, 20_000] * 30])
     def test_a_drift_of_little_and_turns_are_no_trend(self, lengths: list[int], tmp_path: Path) -> None:
