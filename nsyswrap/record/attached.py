@@ -68,7 +68,7 @@ def run(
             process, guard.RunProcesses(token), received, command.timeout_s, patience_s=STOP_S
         )
         watch.on_signal, watch.has_failed = on_signal, command.has_failed
-        watch.look = lambda: command.stop(process, watch.since_s) if watch.since_s >= 0 else None
+        watch.on_poll = lambda: command.stop(process, watch.since_s) if watch.since_s >= 0 else None
         watch.wait()
         if process.stdin:
             process.stdin.close()

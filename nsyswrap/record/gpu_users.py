@@ -57,8 +57,8 @@ class GpuUsers:
         """The processes, by process id."""
         return [user for _, user in sorted(self._users.items())]
 
-    def look(self) -> None:
-        """Look at the processes of the run; does nothing if called too soon.
+    def update(self) -> None:
+        """Update the users from the processes of the run; does nothing if called too soon.
 
         It takes 0.2 % of a core for 20 processes with 40 open files, 0.3 % before Linux 6.2. A process is
         read again if it has opened or closed files since, as CUDA does when it starts. So is one that has the

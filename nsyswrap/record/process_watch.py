@@ -32,8 +32,8 @@ class ProcessWatch:
 
     ``stop`` requests its end. It is called with the first of the signals in ``received``, and with SIGTERM
     after ``timeout_s`` seconds (None: never) or once ``has_failed``, unless the end was requested before.
-    What has not ended ``patience_s`` seconds later is killed, at once by a later second signal. ``look`` is
-    called in each round, ``on_signal`` after the first signal. ``pause`` waits for at most so many seconds.
+    What has not ended ``patience_s`` seconds later is killed, at once by a later second signal. ``on_poll``
+    is called in each round, ``on_signal`` after the first signal. ``pause`` waits for at most so many seconds.
 
     ``since_s``: the time since the end was requested, in seconds; below 0 if it was not. ``timed_out``: it
     was requested for the time limit. ``killed``: the run was killed.
@@ -44,7 +44,7 @@ class ProcessWatch:
     received: Sequence[signal.Signals]
     timeout_s: float | None
     stop: Callable[[signal.Signals], None] = lambda _: None
-    look: Callable[[], None] = lambda: None
+    on_poll: Callable[[], None] = lambda: None
     on_signal: Callable[[], None] = lambda: None
     has_failed: Callable[[], bool] = lambda: False
     pause: Callable[[float], None] = time.sleep
@@ -67,7 +67,7 @@ class ProcessWatch:
                 self.timed_out = now > deadline
                 self._request(signal.SIGTERM, now)
             self.since_s = max(-1, now - self._stopping_since)
-            self.look()
+            self.on_poll()
             if self.since_s > self.patience_s:
                 self.kill()
             self.pause(POLL_S)

@@ -192,10 +192,10 @@ def _check_readable(path: Path) -> None:
         raise NotExecutable(f"{path} cannot be read", "check its permissions")
 
 
-def _is(look: Callable[[Path], bool], path: Path) -> bool:
-    """Return what a look at a program says. Raises NotExecutable if one may not look."""
+def _is(check: Callable[[Path], bool], path: Path) -> bool:
+    """Return what a check of a program says. Raises NotExecutable if its folder may not be read."""
     try:
-        return look(path)
+        return check(path)
     except Unreadable as error:
         raise NotExecutable(error.message, error.hint) from None
 

@@ -1,6 +1,6 @@
 """Watch a running nsys: show its progress, forward signals, limit its time, end its processes.
 
-``ProcessWatch`` has the loop, the deadline and the signals. Every ``POLL_S`` it calls ``_look``, which does
+``ProcessWatch`` has the loop, the deadline and the signals. Every ``POLL_S`` it calls ``_poll``, which does
 what is special to nsys, in this order: deliver a signal that waits for the program, end what does not end in
 time, show the progress, note who uses the GPU. After a signal or the time limit:
 
@@ -117,7 +117,7 @@ class Supervisor:
 
         ``leave_program``: processes that outlive nsys are left running.
         """
-        watch = ProcessWatch(self.process, self._run, self.received, timeout_s, self._stop, self._look)
+        watch = ProcessWatch(self.process, self._run, self.received, timeout_s, self._stop, self._poll)
         watch.on_signal, watch.pause, self._watch = self._tell_signal, self.timed.pause, watch
         watch.wait()
         if not leave_program:
@@ -128,11 +128,11 @@ class Supervisor:
         users = tuple(self._gpu_users.users)
         return NsysEnd(self.process.returncode, first, watch.timed_out, watch.killed, users, self._fault)
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         self._deliver()
         self._enforce_limits()
         self._show_progress()
-        self._gpu_users.look()
+        self._gpu_users.update()
 
     def _tell_signal(self) -> None:
         with suppress(OSError):
@@ -195,9 +195,9 @@ class Supervisor:
     def _is_hung(self) -> bool:
         """Return True if nsys does nothing any more. If it missed the program's end, make it write first."""
         now = time.monotonic()
-        if now < self._looked_at + _LOOK_S or not (not self._has_started or self._program_has_ended()):
+        if now < self._polled_at + _LOOK_S or not (not self._has_started or self._program_has_ended()):
             return False
-        self._looked_at = now
+        self._polled_at = now
         members = self._members()
         programs = list(filter(self._is_program, members))
         idle_s = self._idleness.restart() if programs else self._idleness.idle_s(members)

@@ -103,7 +103,7 @@ def users_of(device: Path) -> UsersOf:
             pids = list(map(int, process.stdout.readline().split()))
             deadline = time.monotonic() + (PATIENCE_S if count else 2.5)
             while time.monotonic() < deadline and (not count or len(users.users) < count):
-                users.look()
+                users.update()
                 time.sleep(BACK_TO_BACK_S)
             process.stdin.close()
         return users.users, pids

@@ -55,7 +55,7 @@ def _metadata(tracks: list[Track]) -> Iterator[str]:
 
 
 def _chrome_events(trace: Trace) -> Iterator[Block]:
-    numbers, names = trace.looks.names()
+    numbers, names = trace.styles.names()
     texts = [json.dumps(name) for name in names]
     for slices in trace.slices:
         for lane in by_lane(slices.lane):
@@ -72,7 +72,7 @@ def _chrome_events(trace: Trace) -> Iterator[Block]:
 def _lines(template: str, slices: Slices, rows: slice, names: tuple[NDArray[Any], Sequence[str]]) -> bytes:
     numbers, texts = names
     start, end = slices.start_ns[rows], slices.end_ns[rows]
-    name = [texts[number] for number in numbers[slices.look[rows]].tolist()]
+    name = [texts[number] for number in numbers[slices.style[rows]].tolist()]
     columns = [name, map(_micros, start.tolist())]
     if not slices.points:
         columns.append(map(_micros, (end - start).tolist()))

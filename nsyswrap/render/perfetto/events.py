@@ -23,7 +23,7 @@ from nsyswrap.render.perfetto.tracks import (
     RunningKernels,
     Slices,
     SliceStyles,
-    look_fields,
+    style_fields,
 )
 from nsyswrap.render.timeline.curves import curves
 from nsyswrap.render.timeline.lanes import OTHER_CALLS, Lane
@@ -49,26 +49,26 @@ NVTX = "nvtx"
 
 
 class ThreadEvents(NamedTuple):
-    """Events on the host: times in ns, global thread ids, looks, and positions among all API calls or -1."""
+    """Events on the host: times in ns, global thread ids, styles, and positions among all API calls or -1."""
 
     start_ns: NDArray[Any]
     end_ns: NDArray[Any]
     thread: NDArray[Any]
-    look: NDArray[Any]
+    style: NDArray[Any]
     call: NDArray[Any]
 
 
-def calls_of_kind(capture: Capture, kind: str, looks: SliceStyles) -> tuple[ThreadEvents, int]:
+def calls_of_kind(capture: Capture, kind: str, styles: SliceStyles) -> tuple[ThreadEvents, int]:
     """Return the calls of one kind that have a start and an end, and the number of all."""
     own = Capture(capture.path, source=capture.source, view=capture.view)  # so that its columns are freed
     places = (*SPANS, "global_tid")
-    own.columns(kind, *places, *look_fields(kind))  # in one pass
+    own.columns(kind, *places, *style_fields(kind))  # in one pass
     columns = own.columns(kind, *places)
     row = timed(columns["start_ns"], columns["end_ns"])
     call = own.columns(kind, "row")["row"][row] - 1 if kind == "api" else np.full(len(row), -1)
-    look = looks.of_events(own, kind, row)
+    style = styles.of_events(own, kind, row)
     start, end, thread = (values[row] for values in columns.values())
-    return ThreadEvents(start, end, thread, look, call.astype(np.int32)), own.count(kind)
+    return ThreadEvents(start, end, thread, style, call.astype(np.int32)), own.count(kind)
 
 
 def timed(start: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
@@ -85,7 +85,7 @@ def thread_slices(
     the thread.
     """
     rank = np.repeat(np.arange(len(parts), dtype=np.int8), [len(part.start_ns) for part in parts])
-    start, end, thread, look, call = (
+    start, end, thread, style, call = (
         np.concatenate([getattr(part, field) for part in parts]) for field in ThreadEvents._fields
     )
     threads, code = distinct(thread)
@@ -95,7 +95,7 @@ def thread_slices(
         (tracks.thread_lane(int(threads[of]), name, sublane), rows)
         for of, sublane, rows in sublanes(rows_of, start, end, _one_lane if points else nested)
     ]
-    slices, rows = Slices.of(lanes, (start, end, look), calling=True, points=points)
+    slices, rows = Slices.of(lanes, (start, end, style), calling=True, points=points)
     return slices, call[rows]
 
 
@@ -103,28 +103,28 @@ def _one_lane(start: NDArray[Any], _: NDArray[Any]) -> NDArray[Any]:
     return np.zeros(len(start), np.int8)
 
 
-def cpu_page_faults(capture: Capture, tracks: CaptureLanes, looks: SliceStyles) -> Slices:
+def cpu_page_faults(capture: Capture, tracks: CaptureLanes, styles: SliceStyles) -> Slices:
     """Return the CPU page faults in the selected time, named after the faulting instruction."""
     columns = capture.columns(CPU_FAULT, "start_ns", "global_pid")
     start = columns["start_ns"]
     row = np.flatnonzero((start != MISSING) & capture.window.holding(columns, clip=True))
-    look = looks.of_events(capture, CPU_FAULT, row)
+    style = styles.of_events(capture, CPU_FAULT, row)
     times, owner = start[row], columns["global_pid"][row]
     known, process = distinct(owner)
     order = np.lexsort((times, process))
     rows_of = zip(known.tolist(), rows_by_lane(process, len(known), order), strict=True)
     lanes = [(tracks.process(global_pid), rows) for global_pid, rows in rows_of]
-    return Slices.of(lanes, (times, times, look), points=True)[0]
+    return Slices.of(lanes, (times, times, style), points=True)[0]
 
 
-def lane_slices(lane: Lane, track: int, looks: SliceStyles) -> Slices:
+def lane_slices(lane: Lane, track: int, styles: SliceStyles) -> Slices:
     """Return a lane of steps or of idle time, which all timelines have, as slices of a track."""
     used, code = distinct(lane.name)
     names = [lane.names[name] for name in used.tolist()]
     group = np.zeros(len(used), np.int64)
     group[code] = lane.series
-    look = looks.plain(lane.family, code, names, group, [name_of(kind) for kind in lane.kinds])
-    return Slices.of([(track, np.arange(len(lane)))], (lane.start_ns, lane.end_ns, look))[0]
+    style = styles.plain(lane.family, code, names, group, [name_of(kind) for kind in lane.kinds])
+    return Slices.of([(track, np.arange(len(lane)))], (lane.start_ns, lane.end_ns, style))[0]
 
 
 class GpuBars(NamedTuple):
@@ -185,29 +185,29 @@ def _faults(capture: Capture) -> tuple[Any, ...]:
 
 
 def gpu_slices(
-    capture: Capture, bars: GpuBars, tracks: CaptureLanes, looks: SliceStyles
+    capture: Capture, bars: GpuBars, tracks: CaptureLanes, styles: SliceStyles
 ) -> tuple[Slices, NDArray[Any]]:
     """Return the slices of all bars, and the call of each."""
-    look = np.empty(len(bars.row), np.int32)
+    style = np.empty(len(bars.row), np.int32)
     for number in np.flatnonzero(np.bincount(bars.kind)).tolist():
         mine = np.flatnonzero(bars.kind == number)
-        look[mine] = _looks(capture, DRAWN[number], bars.row[mine], bars.call[mine], looks)
+        style[mine] = _gpu_styles(capture, DRAWN[number], bars.row[mine], bars.call[mine], styles)
     gpu = {stream.gpu: tracks.gpu(*stream.gpu) for stream in bars.streams}
     names, rows_of = stream_names(bars.streams), rows_by_lane(bars.stream, len(bars.streams))
     lanes = [
         (tracks.lanes.add_below(gpu[bars.streams[of].gpu], names[of] + sublane_suffix(beside)), rows)
         for of, beside, rows in sublanes(rows_of, bars.start_ns, bars.end_ns, disjoint)
     ]
-    slices, rows = Slices.of(lanes, (bars.start_ns, bars.end_ns, look))
+    slices, rows = Slices.of(lanes, (bars.start_ns, bars.end_ns, style))
     return slices, bars.call[rows]
 
 
-def _looks(
-    capture: Capture, kind: str, row: NDArray[Any], call: NDArray[Any], looks: SliceStyles
+def _gpu_styles(
+    capture: Capture, kind: str, row: NDArray[Any], call: NDArray[Any], styles: SliceStyles
 ) -> NDArray[Any]:
     own = Capture(capture.path, source=capture.source, view=capture.view).whole
     paths = Argument(*call_paths(own, call)) if own.has("nvtx") and own.has("api") else None
-    return looks.of_events(own, kind, row, paths)
+    return styles.of_events(own, kind, row, paths)
 
 
 class NvtxEvents(NamedTuple):
@@ -219,7 +219,7 @@ class NvtxEvents(NamedTuple):
     notes: tuple[str, ...]
 
 
-def nvtx_events(capture: Capture, looks: SliceStyles) -> NvtxEvents:
+def nvtx_events(capture: Capture, styles: SliceStyles) -> NvtxEvents:
     """Return the NVTX events of the selection. A range in a domain is named ``domain:name``.
 
     A range that never ended lasts to the last event of NVTX.
@@ -233,22 +233,24 @@ def nvtx_events(capture: Capture, looks: SliceStyles) -> NvtxEvents:
     end = np.where(end == MISSING, start.max(initial=0), end)  # no range has an end
     names = [*(name.removeprefix(":") for name in ranges.names), None]
     code = np.where(ranges.code[once] < 0, len(names) - 1, ranges.code[once])
-    events = ThreadEvents(start, end, thread, looks.plain(NVTX, code, names), np.full(len(row), -1, np.int32))
+    events = ThreadEvents(
+        start, end, thread, styles.plain(NVTX, code, names), np.full(len(row), -1, np.int32)
+    )
     kept, drawn = _selected(own, row, events)
     opened = int((whole.columns(NVTX, "end_ns")["end_ns"][row[kept]] == MISSING).sum())
     free = ranges.style[once][kept] == STYLES.index("StartEnd")
     push_pop, start_end = (ThreadEvents(*(column[rows] for column in drawn)) for rows in (~free, free))
     note = f"NVTX ranges that never ended: {opened}; drawn to the last NVTX event"
-    return NvtxEvents(push_pop, start_end, _marks(own, looks), (note,) if opened else ())
+    return NvtxEvents(push_pop, start_end, _marks(own, styles), (note,) if opened else ())
 
 
-def _marks(capture: Capture, looks: SliceStyles) -> ThreadEvents:
+def _marks(capture: Capture, styles: SliceStyles) -> ThreadEvents:
     events = capture.whole.columns(NVTX, "event_type", "start_ns", "global_tid")
     row = np.flatnonzero(events["event_type"] == NVTX_MARK)
     row = row[~marks_of_modules(capture.whole, row)]
-    look = looks.plain(NVTX, *own_texts(capture.whole, row))
+    style = styles.plain(NVTX, *own_texts(capture.whole, row))
     start, thread = events["start_ns"][row], events["global_tid"][row]
-    marks = ThreadEvents(start, start, thread, look, np.full(len(row), -1, np.int32))
+    marks = ThreadEvents(start, start, thread, style, np.full(len(row), -1, np.int32))
     return _selected(capture, row, marks)[1]
 
 

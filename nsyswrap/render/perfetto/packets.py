@@ -1,13 +1,14 @@
 """Write a trace as Perfetto's TracePackets: one sequence of packets a GPU or process, lane after lane.
 
 A lane begins with its clock and the texts that it is the first of its sequence to use. Then its events follow
-in the order of time: the begin or the end of a slice, its look, the number of kernels that run, the arrows
+in the order of time: the begin or the end of a slice, its style, the number of kernels that run, the arrows
 that begin or end there, and the time since the event before.
 
-A packet of ``_block``, where "look" is what the events of a variety share, encoded once by ``_Looks``::
+A packet of ``_block``, where "style" is what the events of a variety share, encoded once by
+``_EncodedStyles``::
 
-    | tag, size, sequence, flags | tag, size of the event | look | count | arrows, 10 bytes each | tag, time |
-      head                         varieties.fields                counts  first + 0, 1, 2, ...      delta
+    | tag, size, sequence, flags | tag, event's size | style | count | arrows, 10 bytes each | tag, time |
+      head                         varieties.fields            counts  first + 0, 1, 2, ...      delta
 
 All packets whose parts have the same sizes (a layout) are rows of one structured array, which is filled by
 columns and copied to its places in the block. So Python runs once for each layout, not for each event. A
@@ -77,11 +78,11 @@ def _parts(trace: Trace) -> Iterator[_Part]:
     shift = max(-first, 0)
     base = first + shift
     yield 0, partial(_head, trace, base, shift)
-    looks = _Looks(trace.looks.parts)
-    sequences = _Sequences(trace.lanes, looks, base)
+    styles = _EncodedStyles(trace.styles.kinds)
+    sequences = _Sequences(trace.lanes, styles, base)
     for slices in trace.slices:
         for rows in by_lane(slices.lane):
-            yield from _lane(looks, slices, rows, sequences, base - shift)
+            yield from _lane(styles, slices, rows, sequences, base - shift)
     for counter in trace.counters:
         yield from _counter(counter, sequences, base - shift)
 
@@ -132,14 +133,14 @@ class _Sequences:
     Each lane sets the clock of its sequence back to ``base``. From there it counts from event to event.
     """
 
-    def __init__(self, lanes: Lanes, looks: _Looks, base: int) -> None:
+    def __init__(self, lanes: Lanes, styles: _EncodedStyles, base: int) -> None:
         self._lanes = lanes
-        self._looks = looks
+        self._styles = styles
         self._clock = _clock_snapshot(((_TRACE_CLOCK, base), (_OWN_CLOCK, base)))
         self._begun: dict[int, tuple[bytes, _Known]] = {}
 
     def lane(self, track: int, used: NDArray[Any], counter: int = -1) -> tuple[bytes, bytes]:
-        """Return the packets that begin a lane with these looks, and the fields that its others begin with.
+        """Return the packets that begin a lane with these styles, and the fields that its others begin with.
 
         ``counter`` is the track of the counts at its events, or -1.
         """
@@ -152,24 +153,26 @@ class _Sequences:
             if counter >= 0:
                 defaults += field(_EVENT, number_field(_COUNTED, counter + 1))
             packet, flags = packet + field(_DEFAULTS, defaults), _CLEARED
-            self._begun[root] = number_field(_SEQUENCE, len(self._begun) + 2), self._looks.none_known()
+            self._begun[root] = number_field(_SEQUENCE, len(self._begun) + 2), self._styles.none_known()
         sequence, known = self._begun[root]
         head = sequence + number_field(_FLAGS, _NEEDED)
         begin = field(_PACKET, packet + sequence + number_field(_FLAGS, flags))
-        texts = self._looks.interned(used, known)
+        texts = self._styles.interned(used, known)
         return begin + (field(_PACKET, head + field(_INTERNED, texts)) if texts else b""), head
 
 
-def _lane(looks: _Looks, slices: Slices, rows: slice, sequences: _Sequences, zero: int) -> Iterator[_Part]:
+def _lane(
+    styles: _EncodedStyles, slices: Slices, rows: slice, sequences: _Sequences, zero: int
+) -> Iterator[_Part]:
     """Yield the packets of a lane. ``zero`` is the time of the capture at which the clock begins."""
     track = int(slices.lane[rows.start])
     counter = int(slices.running.track[rows.start]) if slices.running else -1
     most = int(slices.arrows[rows].max(initial=0)) + 1
-    known, variety = distinct(slices.look[rows] * np.int64(most) + slices.arrows[rows])
+    known, variety = distinct(slices.style[rows] * np.int64(most) + slices.arrows[rows])
     used, many = np.divmod(known, most)
     begin, head = sequences.lane(track, used, counter)
     yield 0, lambda: begin
-    fields = looks.cells(used, _same(_INSTANT if slices.points else _BEGIN, track))
+    fields = styles.cells(used, _same(_INSTANT if slices.points else _BEGIN, track))
     if slices.points:
         yield from _packets(head, _Rows(slices.start_ns[rows], variety).since(zero), _events(fields))
         return
@@ -299,21 +302,21 @@ def _block(head: bytes, events: _Rows, varieties: _Events) -> bytes:
     return block.tobytes()
 
 
-class _Looks:
-    """The encoded looks of all slices, and the texts that each one uses.
+class _EncodedStyles:
+    """The encoded styles of all slices, and the texts that each one uses.
 
     The texts of each field of InternedData are numbered from 1.
     """
 
-    def __init__(self, parts: Sequence[KindStyles]) -> None:
+    def __init__(self, kinds: Sequence[KindStyles]) -> None:
         self._numbers: dict[int, dict[str, int]] = defaultdict(dict)
         self._uses: list[tuple[int, int, list[tuple[int, NDArray[Any]]]]] = []
         self._count = 0
-        self._cells = wire.stacked([wire.constant(b"", 0), *(self._encoded(part) for part in parts)])
+        self._cells = wire.stacked([wire.constant(b"", 0), *(self._encoded(styles) for styles in kinds)])
         self._texts = {kind: list(numbers) for kind, numbers in self._numbers.items()}
 
     def _column(self, kind: int, codes: NDArray[Any], texts: Sequence[str | None]) -> NDArray[Any]:
-        """Return the number of the text of each look; 0 for none."""
+        """Return the number of the text of each style; 0 for none."""
         known = self._numbers[kind]
         numbers = [known.setdefault(text or NO_NAME, len(known) + 1) for text in texts]
         column: NDArray[Any] = np.array([*numbers, 0], np.int64)[np.where(codes == MISSING, -1, codes)]
@@ -321,7 +324,7 @@ class _Looks:
         return column
 
     def _encoded(self, styles: KindStyles) -> WireCells:
-        """Return the fields of TrackEvent that looks consist of."""
+        """Return the fields of TrackEvent that styles consist of."""
         rows = len(styles.name)
         self._uses.append((self._count, rows, []))
         self._count += rows
@@ -337,7 +340,7 @@ class _Looks:
         ).aligned()
 
     def _argument(self, name: str, argument: Argument) -> WireCells:
-        """Return an argument of each look; no bytes where a look has none."""
+        """Return an argument of each style; no bytes where a style has none."""
         values, known = argument.values, argument.values != MISSING
         title = self._column(_ARGUMENT_NAMES, np.zeros(len(values), np.int64), [name])
         if argument.texts is not None:
@@ -346,19 +349,19 @@ class _Looks:
             value = wire.varint_cells(7 if name == "address" else 4, np.where(known, values, 0))
         return wire.message_cells(_ARGUMENT, wire.varint_cells(1, title), value).where(known)
 
-    def cells(self, looks: NDArray[Any], same: bytes) -> WireCells:
-        """Return the fields of events with these looks; ``same`` are those that all of them have."""
-        return wire.joined([wire.constant(same, len(looks)), self._cells.take(looks)])
+    def cells(self, styles: NDArray[Any], same: bytes) -> WireCells:
+        """Return the fields of events with these styles; ``same`` are those that all of them have."""
+        return wire.joined([wire.constant(same, len(styles)), self._cells.take(styles)])
 
     def none_known(self) -> _Known:
         """Return a mask over the texts of each field, for the texts that a sequence knows."""
         return {kind: np.zeros(len(texts), bool) for kind, texts in self._texts.items()}
 
-    def interned(self, looks: NDArray[Any], known: _Known) -> bytes:
-        """Return those texts of these looks that are not ``known`` yet, as InternedData."""
+    def interned(self, styles: NDArray[Any], known: _Known) -> bytes:
+        """Return those texts of these styles that are not ``known`` yet, as InternedData."""
         used = {kind: np.zeros(len(texts) + 1, bool) for kind, texts in self._texts.items()}
         for start, count, columns in self._uses:
-            mine = looks[(looks >= start) & (looks < start + count)] - start
+            mine = styles[(styles >= start) & (styles < start + count)] - start
             for kind, numbers in columns:
                 used[kind][numbers[mine]] = True
         added = []

@@ -76,7 +76,7 @@ class Trace:
     about: dict[str, str]
     started_ns: int | None
     lanes: Lanes = field(default_factory=Lanes)
-    looks: SliceStyles = field(default_factory=SliceStyles)
+    styles: SliceStyles = field(default_factory=SliceStyles)
     slices: list[Slices] = field(default_factory=list)
     counters: list[Counter] = field(default_factory=list)
     counts: Counts[str] = field(default_factory=Counts)
@@ -120,7 +120,7 @@ def compose(*captures: Capture, labels: Sequence[str] = ("",)) -> Trace:
     trace = Trace(_about(captures, starts.index(first) if first is not None else 0), first)
     spans: list[tuple[int, int, str]] = []
     for capture, start, label in zip(captures, starts, labels, strict=True):
-        part = Trace({}, None, trace.lanes, trace.looks, arrows=trace.arrows)
+        part = Trace({}, None, trace.lanes, trace.styles, arrows=trace.arrows)
         _draw(part, capture, label)
         prefix = f"{label}: " if label else ""
         offset = (start or 0) - (first or 0)
@@ -185,19 +185,19 @@ def _draw(trace: Trace, capture: Capture, label: str) -> None:
     del own
     gpu = []
     if len(bars.row):
-        work, launched_by = gpu_slices(capture, bars, tracks, trace.looks)
+        work, launched_by = gpu_slices(capture, bars, tracks, trace.styles)
         gpu = [(with_running(work, bars, tracks), launched_by)]
     for lane in lanes:
-        trace.slices.append(lane_slices(lane, tracks.lane(lane), trace.looks))
+        trace.slices.append(lane_slices(lane, tracks.lane(lane), trace.styles))
         added[STEPS if lane.family == STEPS else IDLE_TIMES] += len(lane)
     trace.counters += bandwidths(capture, bars, tracks)
     over_time, joined = curve_counters(capture, tracks)
     trace.counters += over_time
     drawn.update(dict(zip(DRAWN, np.bincount(bars.kind, minlength=len(DRAWN)).tolist(), strict=True)))
-    nvtx = nvtx_events(capture, trace.looks) if capture.has(NVTX) else None
+    nvtx = nvtx_events(capture, trace.styles) if capture.has(NVTX) else None
     threads = [nvtx.push_pop] if nvtx else []
     for kind in filter(capture.has, CALLS):
-        calls, recorded[kind] = calls_of_kind(capture, kind, trace.looks)
+        calls, recorded[kind] = calls_of_kind(capture, kind, trace.styles)
         drawn[kind] = len(calls.start_ns)
         threads.append(calls)
     on_host = [thread_slices(threads, tracks)] if threads else []
@@ -208,7 +208,7 @@ def _draw(trace: Trace, capture: Capture, label: str) -> None:
         trace.slices.append(thread_slices([nvtx.marks], tracks, points=True)[0])
         trace.notes += nvtx.notes
     if capture.has(CPU_FAULT):
-        trace.slices.append(cpu_page_faults(capture, tracks, trace.looks))
+        trace.slices.append(cpu_page_faults(capture, tracks, trace.styles))
         drawn[CPU_FAULT] = len(trace.slices[-1].lane)
     _count(trace, capture, drawn, recorded)
     trace.counts += added

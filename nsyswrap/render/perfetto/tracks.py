@@ -177,14 +177,14 @@ class RunningKernels(NamedTuple):
 class Slices:
     """Slices by lane and in drawing order, or points in time, with one entry each; times in ns.
 
-    ``lane`` is a track, ``look`` a number in Looks. ``arrows`` arrows begin at the slice, or end at it unless
-    ``calling``; the first one has the number ``arrow``.
+    ``lane`` is a track, ``style`` a number in SliceStyles. ``arrows`` arrows begin at the slice, or end at it
+    unless ``calling``; the first one has the number ``arrow``.
     """
 
     lane: NDArray[Any]
     start_ns: NDArray[Any]
     end_ns: NDArray[Any]
-    look: NDArray[Any]
+    style: NDArray[Any]
     arrow: NDArray[Any]
     arrows: NDArray[Any]
     calling: bool = False
@@ -202,7 +202,7 @@ class Slices:
     ) -> tuple[Slices, NDArray[Any]]:
         """Return the slices of tracks with the positions of their events, and these positions in that order.
 
-        ``columns`` are starts, ends and looks.
+        ``columns`` are starts, ends and styles.
         """
         ordered = sorted(lanes, key=itemgetter(0))
         none = np.empty(0, np.int64)
@@ -210,12 +210,12 @@ class Slices:
         track = np.array([track for track, _ in ordered], np.int32)
         lane = np.repeat(track, [len(rows) for _, rows in ordered])
         nothing = np.zeros(len(lane), np.int32)
-        start, end, look = (column[rows] for column in columns)
-        return cls(lane, start, end, look, nothing, nothing, calling, points), rows
+        start, end, style = (column[rows] for column in columns)
+        return cls(lane, start, end, style, nothing, nothing, calling, points), rows
 
 
 class Argument(NamedTuple):
-    """An argument of each look: numbers, or positions in ``texts``. MISSING means that a look has none."""
+    """An argument of each style: numbers, or positions in ``texts``. MISSING means that a style has none."""
 
     values: NDArray[Any]
     texts: Sequence[str] | None = None
@@ -237,11 +237,11 @@ class KindStyles:
 
 
 class SliceStyles:
-    """The distinct looks of all slices."""
+    """The distinct styles of all slices."""
 
     def __init__(self) -> None:
-        """Start without looks."""
-        self.parts: list[KindStyles] = []
+        """Start without styles."""
+        self.kinds: list[KindStyles] = []
         self.count = 0
 
     def plain(
@@ -252,7 +252,7 @@ class SliceStyles:
         group: NDArray[Any] | None = None,
         groups: Sequence[str] = (),
     ) -> NDArray[Any]:
-        """Add looks that are only names; ``codes`` are numbers in ``names``. Return the look of each row.
+        """Add styles that are only names; ``codes`` are numbers in ``names``. Return the style of each row.
 
         ``group`` has the position of each name's group in ``groups``.
         """
@@ -264,38 +264,38 @@ class SliceStyles:
     def of_events(
         self, capture: Capture, kind: str, row: NDArray[Any], paths: Argument | None = None
     ) -> NDArray[Any]:
-        """Add the looks of events, and return the look of each. Rows are those of ``capture``.
+        """Add the styles of events, and return the style of each. Rows are those of ``capture``.
 
         ``paths`` are the NVTX ranges around the launch of each event.
         """
-        if wanted := look_fields(kind):
+        if wanted := style_fields(kind):
             capture.columns(kind, *wanted)  # in one pass
         codes, names = _names(capture, kind)
         group, groups = kernel_kinds(capture) if kind == "kernel" else (codes * 0, [])
         columns = _columns(capture, kind)
         keys = [codes[row], group[row], *(values[row] for values in columns.values())]
-        look, kept = group_keys(*keys, *([paths.values] if paths else []))
+        style, kept = group_keys(*keys, *([paths.values] if paths else []))
         arguments = _arguments(capture, kind, dict(zip(columns, kept[2:], strict=False)))
         if paths:
             arguments["nvtx_path"] = Argument(kept[-1], paths.texts)
-        return self._add(KindStyles(kind, kept[0], names, kept[1], groups, arguments), look)
+        return self._add(KindStyles(kind, kept[0], names, kept[1], groups, arguments), style)
 
-    def _add(self, styles: KindStyles, codes: NDArray[Any]) -> NDArray[Any]:
-        looks: NDArray[Any] = (codes + self.count).astype(np.int32)
-        self.parts.append(styles)
-        self.count += len(styles.name)
-        return looks
+    def _add(self, of_kind: KindStyles, codes: NDArray[Any]) -> NDArray[Any]:
+        styles: NDArray[Any] = (codes + self.count).astype(np.int32)
+        self.kinds.append(of_kind)
+        self.count += len(of_kind.name)
+        return styles
 
     def names(self) -> tuple[NDArray[Any], list[str]]:
-        """Return the number of each look's name, and the names of all kinds."""
-        texts = [name or NO_NAME for part in self.parts for name in part.names]
-        starts = np.cumsum([0, *(len(part.names) for part in self.parts)]).tolist()
-        numbers = [part.name + start for part, start in zip(self.parts, starts, strict=False)]
+        """Return the number of each style's name, and the names of all kinds."""
+        texts = [name or NO_NAME for kind in self.kinds for name in kind.names]
+        starts = np.cumsum([0, *(len(kind.names) for kind in self.kinds)]).tolist()
+        numbers = [kind.name + start for kind, start in zip(self.kinds, starts, strict=False)]
         return np.concatenate([np.empty(0, np.int64), *numbers]), texts
 
 
-def look_fields(kind: str) -> list[str]:
-    """Return the fields that looks of a kind of event are made of."""
+def style_fields(kind: str) -> list[str]:
+    """Return the fields that styles of a kind of event are made of."""
     fields = schema.EVENTS[kind].fields.items()
     return [name for name, spec in fields if name == "name" or (name not in _DRAWN and spec.kind != "text")]
 
@@ -312,7 +312,7 @@ def _names(capture: Capture, kind: str) -> tuple[NDArray[Any], Sequence[str | No
 
 def _columns(capture: Capture, kind: str) -> dict[str, NDArray[Any]]:
     """Return the fields beyond name, time and lane. Fields without any value are left out."""
-    wanted = [name for name in look_fields(kind) if name != "name"]
+    wanted = [name for name in style_fields(kind) if name != "name"]
     read = capture.columns(kind, *wanted) if wanted else {}
     for name in read.keys() & _ZERO_IS_NONE:
         read[name] = np.where(read[name] == 0, MISSING, read[name])
