@@ -267,15 +267,15 @@ def _other_loops(whole: Capture, steps: Steps) -> tuple[OtherLoop, ...]:
     busy, total = union(start, end), max(int((end - start).sum()), 1)
     loops = []
     for other in sorted(steps.others, key=lambda one: int(one.start_ns[0])):
-        lasting = max(int(other.duration_ns.sum()), 1)
+        total_ns = max(int(other.duration_ns.sum()), 1)
         at = np.searchsorted(other.start_ns, start, "right") - 1
         inside = (at >= 0) & (start < other.end_ns[at])
         loops.append(
             OtherLoop(
                 other.label,
                 len(other),
-                lasting / len(other),
-                100.0 * int(busy.within(other.start_ns, other.end_ns).sum()) / lasting,
+                total_ns / len(other),
+                100.0 * int(busy.within(other.start_ns, other.end_ns).sum()) / total_ns,
                 100.0 * int((end - start)[inside].sum()) / total,
                 bool(other.start_ns[0] < steps.start_ns[0]),
             )

@@ -313,7 +313,7 @@ def selected_ns(capture: Capture, operations: GpuOperations) -> NDArray[Any]:
         for process in operations.processes:
             mine = operations.global_pid == process
             intervals = capture.window.of_process(process)
-            time_ns[mine] = intervals.lasting(operations.start_ns[mine], operations.end_ns[mine])
+            time_ns[mine] = intervals.clipped_durations(operations.start_ns[mine], operations.end_ns[mine])
     return time_ns
 
 

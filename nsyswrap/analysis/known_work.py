@@ -119,8 +119,12 @@ def _of_operations(whole: Capture, ranges: NestedRanges, around: Ints) -> tuple[
     np.maximum.at(most, codes, purpose)
     mine = purpose == most[codes]
     work *= _directions(ranges, used, codes[mine & (purpose >= _PRODUCT)])[:, np.newaxis]
-    lasting = np.where(mine, np.maximum(end - start, 1), 0)
-    share = lasting / np.bincount(codes, lasting, len(used))[codes] if len(used) else lasting.astype(float)
+    duration_ns = np.where(mine, np.maximum(end - start, 1), 0)
+    share = (
+        duration_ns / np.bincount(codes, duration_ns, len(used))[codes]
+        if len(used)
+        else duration_ns.astype(float)
+    )
     share[~mine] = np.nan
     flops, moved = (np.full(len(around), np.nan) for _ in range(2))
     flops[known] = work[codes, 0] * share

@@ -142,10 +142,10 @@ def _read(
 
     packed = capture.stream(kind, tuple(dict.fromkeys((*fields, "name", name))), pack)
     ids, code = names.ranked(packed.pop("code"))
-    lasting = packed.pop("duration_ns")
+    duration_ns = packed.pop("duration_ns")
     if capture.view.selection.narrows:  # rows clipped by several NVTX ranges have several parts
-        lasting = narrow(capture.durations(kind))
-    return NamedEvents(ids, code, lasting), packed
+        duration_ns = narrow(capture.durations(kind))
+    return NamedEvents(ids, code, duration_ns), packed
 
 
 def _joined_on(calls: Columns, threads: Factorizer) -> Columns:

@@ -68,15 +68,15 @@ def roofline_of(capture: Capture, group: NDArray[Any], first: NDArray[Any]) -> R
     whole, work = capture.whole, known_work(capture)
     measured = measured_peaks(whole)
     start, end = whole.columns(KERNEL, *SPANS).values()
-    lasting = end - start  # of whole kernels, whatever the selection cuts
+    duration_ns = end - start  # of whole kernels, whatever the selection cuts
     if capture.view.selection.narrows:
-        lasting = lasting[capture.columns(KERNEL, "row")["row"] - 1]
+        duration_ns = duration_ns[capture.columns(KERNEL, "row")["row"] - 1]
     ids, codes = numbered_names(capture.viewed(names="full"), KERNEL)
     names = [capture.text(i) or "" for i in ids.tolist()]
     moves = np.array([unit_of(name, classify(name)) == MEMORY for name in names], bool)
     peaks = np.array([peak_of(whole, name, measured=True) for name in names], float)
-    flop, flop_per_s = _rates(work.flops, lasting, group, len(first))
-    moved, bytes_per_s = _rates(work.bytes, lasting, group, len(first))
+    flop, flop_per_s = _rates(work.flops, duration_ns, group, len(first))
+    moved, bytes_per_s = _rates(work.bytes, duration_ns, group, len(first))
     return Roofline(
         flop,
         moved,
@@ -88,10 +88,10 @@ def roofline_of(capture: Capture, group: NDArray[Any], first: NDArray[Any]) -> R
     )
 
 
-def _rates(work: Floats, lasting: NDArray[Any], group: NDArray[Any], count: int) -> tuple[Floats, Floats]:
+def _rates(work: Floats, duration_ns: NDArray[Any], group: NDArray[Any], count: int) -> tuple[Floats, Floats]:
     """Return the mean work of the kernels of each group that have it, and their work per second."""
     has = ~np.isnan(work)
-    numbers = (work, np.ones(len(work)), lasting)
+    numbers = (work, np.ones(len(work)), duration_ns)
     total, number, ns = (np.bincount(group[has], values[has], count).astype(float) for values in numbers)
     return _divided(total, number), _divided(total * _NS_PER_S, ns)
 

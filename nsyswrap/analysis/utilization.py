@@ -78,15 +78,15 @@ class Utilization:
 def _work(whole: Capture) -> WorkSums:
     """Return the work of each GPU operation."""
     operations = gpu_operations_of(whole)
-    lasting = (operations.end_ns - operations.start_ns).astype(np.float64)
-    work = WorkSums(*(np.zeros(len(operations)) for _ in range(4)), lasting)  # type: ignore[call-arg]
+    duration_ns = (operations.end_ns - operations.start_ns).astype(np.float64)
+    work = WorkSums(*(np.zeros(len(operations)) for _ in range(4)), duration_ns)  # type: ignore[call-arg]
     kernels = known_work(whole)
     if kernels.recorded:
         place, none = places_of(whole)[KERNEL], np.isnan(kernels.flops)
         work.flop[place] = np.nan_to_num(kernels.flops)
         work.at_peak_ns[place] = np.where(none, 0, kernels.flops / kernel_peaks(whole) * _NS)
         work.bytes[place] = np.nan_to_num(kernels.bytes)
-        work.known_ns[place] = np.where(kernels.known, lasting[place], 0)
+        work.known_ns[place] = np.where(kernels.known, duration_ns[place], 0)
     return work
 
 

@@ -243,7 +243,7 @@ class Capture:
         """
         span = self.columns(kind, *schema.SPANS)
         if self._clips and self.window.several:
-            return self.window.lasting({**self._kept_events(kind), **span})
+            return self.window.clipped_durations({**self._kept_events(kind), **span})
         return span["end_ns"] - span["start_ns"]  # type: ignore[no-any-return]
 
     def notes_on_fields(self, kind: str, *fields: str) -> tuple[str, ...]:

@@ -349,7 +349,7 @@ class Export:
             elif kind not in ("int", "string") and (low == MISSING or max(-low, high) * rows > EXACT):
                 self.columns(table, wanted)
                 return
-        if extremes.lasting > _SUM:
+        if extremes.total_ns > _SUM:
             raise self.too_large()
 
     def _from_pages(self, table: str, names: Sequence[str]) -> dict[str, NDArray[Any]]:

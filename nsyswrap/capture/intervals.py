@@ -39,7 +39,7 @@ class IntervalSet(NamedTuple):
         passed = np.concatenate(([0], np.cumsum(self.end - self.start)))
         return self._before(passed, end) - self._before(passed, start)  # type: ignore[no-any-return]
 
-    def lasting(self, start: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
+    def clipped_durations(self, start: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
         """Return the time of each clipped row that lies in intervals, in ns."""
         return end - start if len(self.start) == 1 else self.within(start, end)
 

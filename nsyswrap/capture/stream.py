@@ -84,7 +84,7 @@ class _Note(NamedTuple):
 
     rows: int
     ends: dict[str, tuple[int, int]]
-    lasting: float
+    duration_ns: float
 
 
 class Extremes:
@@ -112,9 +112,9 @@ class Extremes:
         return np.array([note.rows for note in self._notes]), lows, highs
 
     @property
-    def lasting(self) -> float:
+    def total_ns(self) -> float:
         """The sum of all durations in ns, about."""
-        return sum(note.lasting for note in self._notes)
+        return sum(note.duration_ns for note in self._notes)
 
 
 def noting(work: Callable[[Columns], Columns]) -> Callable[[Columns], tuple[_Note, Columns]]:
@@ -124,7 +124,7 @@ def noting(work: Callable[[Columns], Columns]) -> Callable[[Columns], tuple[_Not
 
 def _note(columns: Columns) -> _Note:
     ends = {name: (int(part.min()), int(part.max())) for name, part in columns.items()}
-    lasting = 0.0
+    duration_ns = 0.0
     if columns.keys() >= {"start", "end"}:
-        lasting = float(np.abs(columns["end"] - columns["start"]).sum(dtype=float))
-    return _Note(len(next(iter(columns.values()))), ends, lasting)
+        duration_ns = float(np.abs(columns["end"] - columns["start"]).sum(dtype=float))
+    return _Note(len(next(iter(columns.values()))), ends, duration_ns)

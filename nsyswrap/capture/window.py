@@ -102,11 +102,11 @@ class Window:
                 values[rows] = clipped
         return times
 
-    def lasting(self, events: Events) -> NDArray[Any]:
+    def clipped_durations(self, events: Events) -> NDArray[Any]:
         """Return the selected time of each clipped row in ns, without the time between instances."""
         time_ns: NDArray[Any] = events["end_ns"] - events["start_ns"]
         for rows, intervals in self._by_owner(events):
-            time_ns[rows] = intervals.lasting(events["start_ns"][rows], events["end_ns"][rows])
+            time_ns[rows] = intervals.clipped_durations(events["start_ns"][rows], events["end_ns"][rows])
         return time_ns
 
     def _by_owner(self, events: Events) -> Iterator[tuple[NDArray[Any] | slice, IntervalSet]]:

@@ -33,7 +33,7 @@ class ProcessWatch:
     ``stop`` requests its end. It is called with the first of the signals in ``received``, and with SIGTERM
     after ``timeout_s`` seconds (None: never) or once ``has_failed``, unless the end was requested before.
     What has not ended ``patience_s`` seconds later is killed, at once by a later second signal. ``on_poll``
-    is called in each round, ``on_signal`` after the first signal. ``pause`` waits for at most so many seconds.
+    is called in each round, ``on_signal`` after the first signal. ``pause`` waits so many seconds at most.
 
     ``since_s``: the time since the end was requested, in seconds; below 0 if it was not. ``timed_out``: it
     was requested for the time limit. ``killed``: the run was killed.

@@ -54,10 +54,10 @@ def blocked_gaps(context: AdviceContext, cover: IntervalSet) -> dict[str, Any]:
     gaps, order = context.gaps, stream_order(context.capture.whole)
     rows = gaps.segments_of["queued"]
     gap, start, end, _ = (values[rows] for values in gaps.segments)
-    lasting = cover.within(start, end)
-    chosen = largest_first(lasting, _MOST)
+    time_ns = cover.within(start, end)
+    chosen = largest_first(time_ns, _MOST)
     found = []
-    for one in chosen[lasting[chosen] > 0].tolist():
+    for one in chosen[time_ns[chosen] > 0].tolist():
         times = int(start[one]), int(end[one])
         after = int(gaps.after[gap[one]])
         before = order.waited_for(after, *times) if after >= 0 else -1
@@ -88,9 +88,9 @@ def _longest(context: AdviceContext, marks: NDArray[Any], cover: IntervalSet) ->
     took = context.duration_ns(rows)
     inside = np.sort(_within(context, rows[largest_first(took, _MORE * _MOST)], cover))
     rows = rows[took >= inside[-_MOST:].min(initial=_NEVER)]  # so many run for longer than the others
-    lasting = _within(context, rows, cover)
-    chosen = largest_first(lasting, _MOST)
-    return np.sort(rows[chosen[lasting[chosen] > 0]])
+    time_ns = _within(context, rows, cover)
+    chosen = largest_first(time_ns, _MOST)
+    return np.sort(rows[chosen[time_ns[chosen] > 0]])
 
 
 def _within(context: AdviceContext, rows: NDArray[Any], cover: IntervalSet) -> NDArray[Any]:

@@ -58,8 +58,8 @@ def median_step(process: JudgedProcess) -> MedianStep | None:
         capture.whole.columns("api", "start_ns")["start_ns"] if capture.has("api") else np.zeros(1, np.int64)
     )
     begun = np.where(operations.call >= 0, calls[operations.call], operations.start_ns)
-    start, lasting = int(steps.host_start_ns[number]), int(steps.host_ns[number])
-    in_step = (begun >= start) & (begun < start + lasting)
+    start, host_ns = int(steps.host_start_ns[number]), int(steps.host_ns[number])
+    in_step = (begun >= start) & (begun < start + host_ns)
     rows = np.flatnonzero(in_step & (operations.global_pid == steps.global_pid))
     if not 0 < len(rows) <= MOST_OPERATIONS:
         return None

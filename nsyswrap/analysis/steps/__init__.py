@@ -120,11 +120,11 @@ class Steps:
 
         These are all steady steps, or those around it if steps grow or shrink all the time.
         """
-        lasting = self.duration_ns
-        if not _trend(lasting[self.steady]):
-            return float(np.median(lasting[self.steady])), self.steady
+        durations = self.duration_ns
+        if not _trend(durations[self.steady]):
+            return float(np.median(durations[self.steady])), self.steady
         near = self.steady & (np.abs(np.arange(len(self)) - number) <= _AROUND)
-        return float(np.median(lasting[near])), near
+        return float(np.median(durations[near])), near
 
 
 @per_capture
@@ -280,13 +280,13 @@ def _steps(
         return replace(steps, steady=steady, why_none=why)
     if len(steps) < LEAST_STEPS and (occurrences.is_range or occurrences.is_marked):
         return steps
-    lasting = steps.duration_ns
-    usual_ns = _usual_ns(lasting, lasting[len(lasting) // 2 :], is_trend=bool(_trend(lasting)))
-    warm_up = _warm_up(whole, process, occurrences, lasting / np.maximum(usual_ns, 1))
-    steady = _between_breaks(occurrences, lasting, warm_up)
-    trend = _trend(lasting[steady])
+    durations = steps.duration_ns
+    usual_ns = _usual_ns(durations, durations[len(durations) // 2 :], is_trend=bool(_trend(durations)))
+    warm_up = _warm_up(whole, process, occurrences, durations / np.maximum(usual_ns, 1))
+    steady = _between_breaks(occurrences, durations, warm_up)
+    trend = _trend(durations[steady])
     chosen = bool(name or occurrences.is_marked or trend)
-    why = _why_unsteady(occurrences.label, lasting[steady], chosen=chosen)
+    why = _why_unsteady(occurrences.label, durations[steady], chosen=chosen)
     beside = occurrences.is_range and works_beside(whole, calls, occurrences)
     remarks = [f"another thread launches its own GPU work beside {occurrences.label}"] if beside else []
     if beside and occurrences.beside:
@@ -296,17 +296,17 @@ def _steps(
     if trend:
         grows = "grow" if trend[1] > trend[0] else "shrink"
         remarks.append(f"steps {grows} from {duration(trend[0])} to {duration(trend[1])}")
-    outlier = _outliers(occurrences, lasting, steady, is_trend=bool(trend))
+    outlier = _outliers(occurrences, durations, steady, is_trend=bool(trend))
     return replace(
         steps, steady=steady, outlier=outlier, why_none=why, warm_up=warm_up, remark="; ".join(remarks)
     )
 
 
-def _why_unsteady(label: str, lasting: NDArray[Any], *, chosen: bool) -> str:
+def _why_unsteady(label: str, durations: NDArray[Any], *, chosen: bool) -> str:
     """Return why these steps are no steady part; empty if they are one. What the user names may vary."""
-    if len(lasting) < LEAST_STEPS:
+    if len(durations) < LEAST_STEPS:
         return f"{label} repeats too few times"
-    short, long = np.quantile(lasting, (0.25, 0.75))
+    short, long = np.quantile(durations, (0.25, 0.75))
     if chosen or long <= _WIDE * short:
         return ""
     return f"{label} repeats, but takes {duration(short)} to {duration(long)}"
@@ -337,37 +337,37 @@ def _warm_up(whole: Capture, process: int, occurrences: Occurrences, ratio: NDAr
 
 def _loads(whole: Capture, process: int, occurrences: Occurrences) -> NDArray[Any]:
     """Mark the occurrences with much loading of modules or compiling of kernels."""
-    lasting = occurrences.end_ns - occurrences.start_ns
+    durations = occurrences.end_ns - occurrences.start_ns
     loads = loading(whole, process).within(occurrences.start_ns, occurrences.end_ns)
-    return loads > _LOADING_PART * np.median(lasting)  # type: ignore[no-any-return]
+    return loads > _LOADING_PART * np.median(durations)  # type: ignore[no-any-return]
 
 
-def _usual_ns(lasting: NDArray[Any], most: NDArray[Any], *, is_trend: bool) -> NDArray[Any]:
+def _usual_ns(durations: NDArray[Any], most: NDArray[Any], *, is_trend: bool) -> NDArray[Any]:
     """Return what each step usually takes in ns: the median of most, or of those around it with a trend."""
     if not is_trend:
-        return np.full(len(lasting), np.median(most))
-    around = np.pad(lasting, _AROUND, mode="edge")
+        return np.full(len(durations), np.median(most))
+    around = np.pad(durations, _AROUND, mode="edge")
     return np.median(sliding_window_view(around, 2 * _AROUND + 1), axis=1)  # type: ignore[no-any-return]
 
 
-def _trend(lasting: NDArray[Any]) -> tuple[float, float] | None:
+def _trend(durations: NDArray[Any]) -> tuple[float, float] | None:
     """Return what the first and the last steps take in ns if steps grow or shrink all the time."""
-    if len(lasting) < _LEAST_TREND:
+    if len(durations) < _LEAST_TREND:
         return None
-    rank = lasting.argsort(kind="stable").argsort(kind="stable")
-    quarter = len(lasting) // 4
-    first, last = (float(np.median(part)) for part in (lasting[:quarter], lasting[-quarter:]))
+    rank = durations.argsort(kind="stable").argsort(kind="stable")
+    quarter = len(durations) // 4
+    first, last = (float(np.median(part)) for part in (durations[:quarter], durations[-quarter:]))
     if max(first, last) < _TREND * min(first, last):
         return None
     is_strong = abs(np.corrcoef(rank, np.arange(len(rank)))[0, 1]) >= _STRONG
     return (first, last) if is_strong else None
 
 
-def _between_breaks(occurrences: Occurrences, lasting: NDArray[Any], warm_up: int) -> NDArray[Any]:
+def _between_breaks(occurrences: Occurrences, durations: NDArray[Any], warm_up: int) -> NDArray[Any]:
     """Mark the steps after warm-up; if one or two breaks part them, the last of the longest runs."""
-    number = np.arange(len(lasting))
+    number = np.arange(len(durations))
     after = number >= warm_up
-    breaks = np.flatnonzero(after & occurrences.differs & (lasting > _BREAK * np.median(lasting[after])))
+    breaks = np.flatnonzero(after & occurrences.differs & (durations > _BREAK * np.median(durations[after])))
     if not 0 < len(breaks) <= _MOST_BREAKS:
         return after
     edges = np.concatenate(([warm_up - 1], breaks, [len(number)]))
@@ -376,11 +376,11 @@ def _between_breaks(occurrences: Occurrences, lasting: NDArray[Any], warm_up: in
 
 
 def _outliers(
-    occurrences: Occurrences, lasting: NDArray[Any], steady: NDArray[Any], *, is_trend: bool
+    occurrences: Occurrences, durations: NDArray[Any], steady: NDArray[Any], *, is_trend: bool
 ) -> NDArray[Any]:
     """Mark the steady steps that are unusually long, unless there are many or steps mean nothing."""
     outlier = steady & (not occurrences.single)
     if steady.any():
-        outlier &= lasting > _LONG * _usual_ns(lasting, lasting[steady], is_trend=is_trend)
+        outlier &= durations > _LONG * _usual_ns(durations, durations[steady], is_trend=is_trend)
     few = np.count_nonzero(outlier) <= _MOST_OUTLIERS * np.count_nonzero(steady)
     return outlier if few else np.zeros_like(outlier)

@@ -151,7 +151,7 @@ def _anchors(calls: ApiCalls, numbers: NDArray[np.uint64]) -> list[_Anchor]:
     paused = before > _PAUSE * np.median(before)
     paused[0] = True  # nothing came before the first call
     gpu_ns = np.append(0, np.cumsum(calls.gpu_ns))
-    lasting = max(int(calls.start_ns[-1] - calls.start_ns[0]), 1)
+    span_ns = max(int(calls.start_ns[-1] - calls.start_ns[0]), 1)
     anchors: list[_Anchor] = []
     for run, after_pause, positions in _every_candidate(calls, numbers, np.flatnonzero(paused), anchors):
         intervals = np.diff(sums[positions])
@@ -170,7 +170,7 @@ def _anchors(calls: ApiCalls, numbers: NDArray[np.uint64]) -> list[_Anchor]:
         least = max(_LEAST_PART * since, _LISTED * gpu_ns[-1])
         much = len(positions) >= MANY and gpu.sum() >= max(least, 1)
         time = np.diff(calls.start_ns[positions])[equal]
-        held = _held(gpu) / max(gpu_ns[-1], 1) + _held(time) / lasting
+        held = _held(gpu) / max(gpu_ns[-1], 1) + _held(time) / span_ns
         often = np.count_nonzero(equal) * length / len(numbers) >= _LEAST_PART
         if much or (often and (run == 1 or held >= _LISTED)):  # short runs recur by chance
             gap = float(np.median(before[positions[1:]]))

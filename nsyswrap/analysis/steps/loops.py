@@ -92,13 +92,13 @@ class _Weights:
     def __init__(self, calls: ApiCalls) -> None:
         self._calls = calls
         self._gpu_ns = np.append(0, np.cumsum(calls.gpu_ns))
-        self._lasting = max(int(calls.end_ns.max() - calls.start_ns[0]), 1)
+        self._span_ns = max(int(calls.end_ns.max() - calls.start_ns[0]), 1)
 
     def parts(self, one: Occurrences) -> tuple[float, float]:
         """Return the part of the GPU time that is launched in the usual occurrences, and that of the time."""
         first, last = self._rows(one)
         gpu = (self._gpu_ns[last] - self._gpu_ns[first])[~one.differs].sum() / max(int(self._gpu_ns[-1]), 1)
-        return float(gpu), float((one.end_ns - one.start_ns)[~one.differs].sum() / self._lasting)
+        return float(gpu), float((one.end_ns - one.start_ns)[~one.differs].sum() / self._span_ns)
 
     def counts(self, one: Occurrences) -> bool:
         """Return True if a loop has kernels, and holds enough of the GPU time or of the time."""
@@ -109,7 +109,7 @@ class _Weights:
 
     def worth(self, calls: ApiCalls, first: int, last: int) -> bool:
         """Return True if these calls next to each other hold enough of the GPU time or time for a loop."""
-        time = int(calls.end_ns[first:last].max() - calls.start_ns[first]) / self._lasting
+        time = int(calls.end_ns[first:last].max() - calls.start_ns[first]) / self._span_ns
         gpu = int(calls.gpu_ns[first:last].sum()) / max(int(self._gpu_ns[-1]), 1)
         return max(time, gpu) >= _LEAST_PART_OFTEN
 

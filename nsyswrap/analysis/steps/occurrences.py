@@ -114,12 +114,14 @@ def _every_call(whole: Capture) -> tuple[ApiCalls, NDArray[Any]]:
     works[operations.call[known]] = True
     first[launches.call[launches.first]] = True
     graph[launches.call] = np.array([name == GRAPH_NAME for name in launches.names], bool)[launches.name]
-    lasting = operations.end_ns[known] - operations.start_ns[known]
+    duration_ns = operations.end_ns[known] - operations.start_ns[known]
     if np.count_nonzero(works) < len(known):  # a graph's kernels have one call
-        gpu_ns = np.bincount(operations.call[known], weights=lasting, minlength=len(code)).astype(np.int64)
+        gpu_ns = np.bincount(operations.call[known], weights=duration_ns, minlength=len(code)).astype(
+            np.int64
+        )
     else:
         gpu_ns = np.zeros(len(code), np.int64)
-        gpu_ns[operations.call[known]] = lasting
+        gpu_ns[operations.call[known]] = duration_ns
     gpu_end = api["end_ns"].copy()
     np.maximum.at(gpu_end, operations.call[known], operations.end_ns[known])
     rows = np.flatnonzero(code != -1)

@@ -80,8 +80,8 @@ class _Work:
         first, last = int(one.start_ns[0]), int(one.end_ns[-1])
         gpu = int(self.launched_ns(np.array([first]), np.array([last]))[0])
         time = min(last, int(self.start_ns[-1])) - max(first, int(self.start_ns[0]))
-        lasting = max(int(self.start_ns[-1] - self.start_ns[0]), 1)
-        return gpu / max(int(self._before[-1]), 1), max(time, 0) / lasting
+        span_ns = max(int(self.start_ns[-1] - self.start_ns[0]), 1)
+        return gpu / max(int(self._before[-1]), 1), max(time, 0) / span_ns
 
     def holds(self, one: _Range) -> bool:
         """Return True if the range lies among the launches."""

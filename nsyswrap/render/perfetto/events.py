@@ -142,7 +142,7 @@ class GpuBars(NamedTuple):
     stream: NDArray[Any]
     streams: list[Stream]
 
-    def lasting(self, kind: str) -> NDArray[Any]:
+    def rows_with_length(self, kind: str) -> NDArray[Any]:
         """Return the positions of the bars of one kind that have a length."""
         return np.flatnonzero((self.kind == DRAWN.index(kind)) & (self.end_ns > self.start_ns))
 
@@ -285,7 +285,7 @@ def with_running(slices: Slices, bars: GpuBars, tracks: CaptureLanes) -> Slices:
     track = np.full(len(slices.lane), -1, np.int32)
     begin, end = np.zeros_like(track), np.zeros_like(track)
     parents = np.array([-1 if one.parent is None else one.parent for one in tracks.lanes.tracks])[slices.lane]
-    rows = bars.lasting(KERNEL)
+    rows = bars.rows_with_length(KERNEL)
     gpu = _gpu_tracks(bars, rows, tracks)
     for parent in distinct(gpu)[0].tolist():
         mine = rows[gpu == parent]
@@ -332,7 +332,7 @@ def steps(start: NDArray[Any], end: NDArray[Any], value: NDArray[Any]) -> Steps:
 
 def counter_notes(capture: Capture, bars: GpuBars) -> tuple[str, ...]:
     """Return the notes on the names of the counters."""
-    return capture.notes_on_labels("copy_kind") if len(bars.lasting(MEMCPY)) else ()
+    return capture.notes_on_labels("copy_kind") if len(bars.rows_with_length(MEMCPY)) else ()
 
 
 def bandwidths(capture: Capture, bars: GpuBars, tracks: CaptureLanes) -> Iterator[Counter]:
@@ -340,7 +340,7 @@ def bandwidths(capture: Capture, bars: GpuBars, tracks: CaptureLanes) -> Iterato
 
     A copy counts with its mean bandwidth from its start to its end. A copy of no length does not count.
     """
-    rows = bars.lasting(MEMCPY)
+    rows = bars.rows_with_length(MEMCPY)
     if not len(rows):
         return
     gpu = _gpu_tracks(bars, rows, tracks)

@@ -32,10 +32,10 @@ _QUANTILES = {"p95_ns": 0.95, "p99_ns": 0.99}
 def compute(capture: Capture) -> Result:
     """Return one row per kernel class that occurs."""
     kernels = summaries.kernels(capture)
-    lasting = kernels.values
+    durations = kernels.values
     codes, classes = kernel_classes(capture)
     rows = GroupBy(codes, len(classes))
-    of = rows.of(lasting)
+    of = rows.of(durations)
     number, largest = _kernels(codes, kernels, len(classes))
     return Result(
         {
@@ -46,9 +46,9 @@ def compute(capture: Capture) -> Result:
             "total_ns": of.total,
             "avg_ns": of.avg,
             "med_ns": of.med,
-            **{name: rows.quantile(lasting, part) for name, part in _QUANTILES.items()},
+            **{name: rows.quantile(durations, part) for name, part in _QUANTILES.items()},
             "largest_name": largest,
-            **_arithmetic(capture, codes, lasting, len(classes)),
+            **_arithmetic(capture, codes, durations, len(classes)),
         },
         _graph_notes(capture),
     )
@@ -69,12 +69,12 @@ def _kernels(
 
 
 def _arithmetic(
-    capture: Capture, classes: NDArray[Any], lasting: NDArray[Any], count: int
+    capture: Capture, classes: NDArray[Any], durations: NDArray[Any], count: int
 ) -> dict[str, NDArray[Any] | Sequence[str | None]]:
     """Return the types of the inputs in each class, by time, and the shares with and without tensor cores."""
     codes, said = kernel_arithmetic(capture)
     pairs, (kind, name) = group_keys(classes, codes)
-    total = grouped(pairs, lasting, len(kind)).total
+    total = grouped(pairs, durations, len(kind)).total
     time = {known: np.zeros(count) for known in (True, False, None)}
     types: list[Counter[str]] = [Counter() for _ in range(count)]
     for of_class, of_name, ns in zip(kind.tolist(), name.tolist(), total.tolist(), strict=True):
