@@ -195,9 +195,9 @@ class Supervisor:
     def _is_hung(self) -> bool:
         """Return True if nsys does nothing any more. If it missed the program's end, make it write first."""
         now = time.monotonic()
-        if now < self._polled_at + _LOOK_S or not (not self._has_started or self._program_has_ended()):
+        if now < self._looked_at + _LOOK_S or not (not self._has_started or self._program_has_ended()):
             return False
-        self._polled_at = now
+        self._looked_at = now
         members = self._members()
         programs = list(filter(self._is_program, members))
         idle_s = self._idleness.restart() if programs else self._idleness.idle_s(members)
