@@ -83,7 +83,7 @@ def launch_pairs_of(capture: Capture, kind: str = "kernel") -> LaunchPairs:
 @per_capture
 def call_table(capture: Capture) -> CallTable | None:
     """Return the table of all API calls; None if it cannot hold them."""
-    return CallTable.made(*capture.columns("api", "correlation_id", "global_tid").values())
+    return CallTable.build(*capture.columns("api", "correlation_id", "global_tid").values())
 
 
 class CallTable:
@@ -96,7 +96,7 @@ class CallTable:
         self.position = np.empty(0, np.int32)
 
     @classmethod
-    def made(
+    def build(
         cls, ids: NDArray[Any], threads: NDArray[Any], thread: NDArray[Any] | None = None
     ) -> CallTable | None:
         """Return the table of calls; None if calls of a process share an id, or ids are far apart.

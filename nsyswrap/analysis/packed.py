@@ -116,7 +116,7 @@ def _with_launches(capture: Capture) -> tuple[NamedEvents, NamedEvents, KernelCa
     threads = Factorizer(sparse=True)
     calls, columns = _read(capture, "api", CALL_FIELDS, lambda block: _joined_on(block, threads))
     of_threads, columns["thread"] = threads.ranked(columns["thread"])
-    table = CallTable.made(columns.pop("correlation"), of_threads, columns["thread"])
+    table = CallTable.build(columns.pop("correlation"), of_threads, columns["thread"])
     if table is None or len(calls.ids) > _FIELD:
         return calls, _read(capture, "kernel", KERNEL_FIELDS)[0], None
     join = _Join(calls, columns, of_threads, table)

@@ -309,8 +309,8 @@ def typed(kind: type[T], value: object, name: str = _CONTENT) -> T:
     Keys that a dataclass does not have are ignored. Raises ValueError with the place, which begins with
     ``name``.
     """
-    made: T = _typed(kind, value, name)
-    return made
+    checked: T = _typed(kind, value, name)
+    return checked
 
 
 def _typed(kind: Any, value: Any, name: str) -> Any:  # noqa: ANN401 - any type
@@ -326,7 +326,7 @@ def _typed(kind: Any, value: Any, name: str) -> Any:  # noqa: ANN401 - any type
     if origin in (dict, Mapping) and isinstance(value, dict):
         return {key: _typed(arguments[1], one, f"{name}.{key}") for key, one in value.items()}
     if is_dataclass(kind) and isinstance(value, dict):
-        return _made(kind, value, name)
+        return _instance(kind, value, name)
     raise ValueError(f"{name} is {brief(value)}: expected {_in_words(kind)}")
 
 
@@ -405,7 +405,7 @@ def _records(kind: Any, values: list[Any]) -> list[Any]:  # noqa: ANN401 - any t
     return [kind(**{name: one[name] for name in kinds if name in one}) for one in values]
 
 
-def _made(kind: Any, value: dict[str, Any], name: str) -> object:  # noqa: ANN401 - any dataclass
+def _instance(kind: Any, value: dict[str, Any], name: str) -> object:  # noqa: ANN401 - any dataclass
     for required in _required(kind):
         if required not in value:
             raise ValueError(f"{name} has no {required!r}")

@@ -26,11 +26,11 @@ _MS_PER_S = 1000
 
 def setup_of(capture: Capture, run: Mapping[str, Any]) -> Setup:
     """Return the setup of a run. ``run`` is the content of run.json, empty for a capture without one."""
-    info, made = capture.info, run_conditions_of(capture)
-    facts = made.facts if made else None
+    info, conditions = capture.info, run_conditions_of(capture)
+    facts = conditions.facts if conditions else None
     git = facts.git if facts else None
     return Setup(
-        gpus=_gpus(capture, made),
+        gpus=_gpus(capture, conditions),
         driver=_known(info.driver_version or str(run.get("driver", ""))),
         nsys=str(run.get("nsys", {}).get("version", "")) or info.exporter_version,
         options=_options(info, run.get("nsys", {})),
@@ -41,7 +41,7 @@ def setup_of(capture: Capture, run: Mapping[str, Any]) -> Setup:
         node=_known((facts.host.node if facts else "") or str(run.get("host", ""))),
         commit=git.label if git else "",
         versions=dict(facts.versions) if facts else {},
-        **(_conditions(made) if made else {}),
+        **(_conditions(conditions) if conditions else {}),
     )
 
 
@@ -56,10 +56,10 @@ def _command(command: tuple[str, ...], capture: Capture) -> tuple[str, ...]:
     return shown.shown_command(command) if capture.view.shared else command
 
 
-def _gpus(capture: Capture, made: RunConditions | None) -> tuple[str, ...]:
+def _gpus(capture: Capture, conditions: RunConditions | None) -> tuple[str, ...]:
     """Return the name of each GPU that worked; empty if the names are not known."""
-    if made and made.gpus:
-        return tuple(sorted(gpu.gpu.name for gpu in made.gpus if gpu.gpu.name))
+    if conditions and conditions.gpus:
+        return tuple(sorted(gpu.gpu.name for gpu in conditions.gpus if gpu.gpu.name))
     names = set(capture.info.gpus)
     if len(names) != 1:  # a device id does not tell which GPU it is: CUDA_VISIBLE_DEVICES renumbers them
         return ()
@@ -112,18 +112,18 @@ def _graphs(capture: Capture, nsys: Mapping[str, Any]) -> str:
     return capture.info.graphs or str(nsys.get("graphs") or "")
 
 
-def _conditions(made: RunConditions) -> dict[str, Any]:
+def _conditions(conditions: RunConditions) -> dict[str, Any]:
     """Return the lowest clock and the strongest throttling of the GPUs; None if one of them is not known."""
-    clocks = [gpu.sm_mhz.median for gpu in made.gpus if gpu.sm_mhz]
-    shares = [_throttled_percent(gpu) for gpu in made.gpus]
+    clocks = [gpu.sm_mhz.median for gpu in conditions.gpus if gpu.sm_mhz]
+    shares = [_throttled_percent(gpu) for gpu in conditions.gpus]
     known = [share for share in shares if share is not None]
     every = bool(known) and len(known) == len(shares)
-    worst = made.gpus[shares.index(max(known))] if every else None
+    worst = conditions.gpus[shares.index(max(known))] if every else None
     return {
-        "other_processes": other_processes(made),
+        "other_processes": other_processes(conditions),
         "throttled_percent": max(known) if every else None,
         "throttle_reason": next(iter(worst.throttled or ()), "") if worst and max(known) else "",
-        "sm_clock_mhz": min(clocks) if clocks and len(clocks) == len(made.gpus) else None,
+        "sm_clock_mhz": min(clocks) if clocks and len(clocks) == len(conditions.gpus) else None,
     }
 
 

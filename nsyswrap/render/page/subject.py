@@ -30,16 +30,16 @@ def part_shown(capture: Capture) -> str:
     return capture.selected if whole else selection.criteria(capture.window) if selection.narrows else ""
 
 
-def _without_paths(made: SummaryScreen) -> SummaryScreen:
+def _without_paths(screen: SummaryScreen) -> SummaryScreen:
     """Return the summary without absolute paths."""
     return replace(
-        made,
-        ending=without_folders(made.ending),
-        command=without_folders(made.command),
-        lines=[replace(line, sentence=without_folders(line.sentence)) for line in made.lines],
-        trust=made.trust._replace(
-            contents=without_folders(made.trust.contents),
-            remarks=[without_folders(line) for line in made.trust.remarks],
+        screen,
+        ending=without_folders(screen.ending),
+        command=without_folders(screen.command),
+        lines=[replace(line, sentence=without_folders(line.sentence)) for line in screen.lines],
+        trust=screen.trust._replace(
+            contents=without_folders(screen.trust.contents),
+            remarks=[without_folders(line) for line in screen.trust.remarks],
         ),
     )
 
@@ -87,10 +87,10 @@ class Subject:
             label: _without_paths(summary.summarize(capture, alone=True, sections=_TABLES))
             for label, capture in self.captures.items()
         }
-        self._made = MadeReports()
-        for label, made in self.summaries.items():
-            for table, _ in made.tables:
-                self._made.tables.setdefault(table.label, {})[label] = _shareable(table)
+        self._reports = MadeReports()
+        for label, screen in self.summaries.items():
+            for table, _ in screen.tables:
+                self._reports.tables.setdefault(table.label, {})[label] = _shareable(table)
 
     @property
     def selected(self) -> str:
@@ -124,7 +124,7 @@ class Subject:
         part = copy(self)
         part.is_part, part.every = True, self
         part.captures = {label: _steady_view(capture) for label, capture in self.captures.items()}
-        part._made = MadeReports()  # noqa: SLF001 - of this class
+        part._reports = MadeReports()  # noqa: SLF001 - of this class
         return part
 
     def steps_shown(self, label: str) -> int:
@@ -163,18 +163,18 @@ class Subject:
         If ``top`` rows are enough, the first use of the report says so.
         """
         report = find_report(name)
-        made = self._made.tables.setdefault(name, {})
+        by_label = self._reports.tables.setdefault(name, {})
         for label, capture in self.captures.items():
-            if label not in {*made, *self._reasons(name)}:
+            if label not in {*by_label, *self._reasons(name)}:
                 make = partial(_shareable_report, report, capture, top)
-                self._made.attempt(report.schema, make, capture=label)
-        return {label: made[label] for label in self.captures if label in made}
+                self._reports.attempt(report.schema, make, capture=label)
+        return {label: by_label[label] for label in self.captures if label in by_label}
 
     def _reasons(self, name: str) -> dict[str, str]:
         """Return why captures lack a report, without its name: the heading of the section says it."""
         return {
             part.capture: self.shareable(part.capture, part.text())
-            for part in self._made.missing
+            for part in self._reports.missing
             if part.label == name
         }
 

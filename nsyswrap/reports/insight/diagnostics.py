@@ -50,7 +50,9 @@ _CHECKS = (
 def compute(capture: Capture) -> Result:
     """Return one row per diagnosis, the worst level first, in each level in the order of the checks."""
     chosen = () if _nothing_selected(capture) else _CHECKS
-    checks = [worded(made) for subject, diagnose in chosen for made in _made(subject, diagnose, capture)]
+    checks = [
+        worded(result) for subject, diagnose in chosen for result in _results(subject, diagnose, capture)
+    ]
     checks.sort(key=_rank)
     return Result(
         {
@@ -77,7 +79,7 @@ def _rank(check: Check) -> tuple[int, bool]:
     return list(_LEVELS.values()).index(level), is_message
 
 
-def _made(subject: str, diagnose: MakesChecks, capture: Capture) -> list[CheckResult]:
+def _results(subject: str, diagnose: MakesChecks, capture: Capture) -> list[CheckResult]:
     checks: list[CheckResult] = []
     try:
         checks.extend(diagnose(capture))

@@ -221,12 +221,14 @@ def write_digest(folder: Path) -> None:
     write(digest(folder), folder / DIGEST)
 
 
-def write(made: Digest, path: Path, kept: Path | None = None) -> None:
+def write(result: Digest, path: Path, kept: Path | None = None) -> None:
     """Store a digest as compact JSON, by way of a temporary file: a reader never sees a part of it.
 
     It is stored at ``kept``, too, if it can be written there.
     """
-    content = vars(made) | {"summaries": {name: vars(summary) for name, summary in made.summaries.items()}}
+    content = vars(result) | {
+        "summaries": {name: vars(summary) for name, summary in result.summaries.items()}
+    }
     facts = {"format": FORMAT, "sha256": _checksum(content), **content}
     text = json.dumps(facts, separators=(",", ":"), ensure_ascii=False) + "\n"
     RunFolder(path.parent).write(path.name, text)

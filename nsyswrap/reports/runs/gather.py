@@ -83,7 +83,7 @@ def digest_all(tasks: Iterable[Task], jobs: int) -> Generator[tuple[Task, Digest
     workers: dict[Any, Worker[Task, DigestTotals]] = {}
     try:
         for _, task in zip(range(jobs), waiting, strict=False):
-            worker = Worker(_made, task)
+            worker = Worker(_digest_totals, task)
             workers[worker.pipe] = worker
         while workers:
             for pipe in wait(list(workers)):
@@ -95,7 +95,7 @@ def digest_all(tasks: Iterable[Task], jobs: int) -> Generator[tuple[Task, Digest
                     continue
                 workers.pop(pipe).end()
                 if task_after:
-                    worker = Worker(_made, task_after)
+                    worker = Worker(_digest_totals, task_after)
                     workers[worker.pipe] = worker
     finally:
         for worker in workers.values():
@@ -109,17 +109,17 @@ def _answer(worker: Worker[Task, DigestTotals]) -> DigestTotals:
         return DigestTotals(None, error=f"{worker.task.capture}: {death}")
 
 
-def _made(task: Task) -> DigestTotals:
+def _digest_totals(task: Task) -> DigestTotals:
     try:
         if task.ranks:
             return DigestTotals(None, compared=rank_digest(task.ranks))
-        made = digest(task.capture)
-        write(made, task.target, task.kept)
+        result = digest(task.capture)
+        write(result, task.target, task.kept)
     except NsyswrapError as error:
         return DigestTotals(None, error=error.message, exit_code=error.exit_code)
     except Exception as error:  # noqa: BLE001 - one capture must not end the others
         return DigestTotals(None, error=f"cannot read {task.capture}: {type(error).__name__}: {error}")
-    return DigestTotals(made.totals, tuple(made.summaries), facts=made.facts)
+    return DigestTotals(result.totals, tuple(result.summaries), facts=result.facts)
 
 
 @dataclass(frozen=True)
@@ -254,11 +254,11 @@ def _without_reading(run: RecordedRun) -> RunResult | None:
         return _damaged(run, error.message)
 
 
-def _result(run: RecordedRun, digest: Path, made: DigestTotals) -> RunResult:
+def _result(run: RecordedRun, digest: Path, content: DigestTotals) -> RunResult:
     """Return the result of a run that was read."""
-    if made.totals is not None:
-        return _with_digest(run, digest, made.totals, made.reports, made.facts)
-    return _damaged(run, made.error, made.exit_code)
+    if content.totals is not None:
+        return _with_digest(run, digest, content.totals, content.reports, content.facts)
+    return _damaged(run, content.error, content.exit_code)
 
 
 def _damaged(run: RecordedRun, error: str, exit_code: int = CaptureError.exit_code) -> RunResult:

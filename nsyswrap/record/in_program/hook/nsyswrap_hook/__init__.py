@@ -71,10 +71,10 @@ def _torch_imported() -> None:
 def _steps() -> StepRecorder:
     from .steps import StepRecorder
 
-    if not _made:
+    if not _recorders:
         first, _, last = os.environ.get(STEPS, "").partition("-")
-        _made.append(StepRecorder(int(first), int(last or first)) if first else StepRecorder())
-    return _made[0]
+        _recorders.append(StepRecorder(int(first), int(last or first)) if first else StepRecorder())
+    return _recorders[0]
 
 
-_made: list[StepRecorder] = []
+_recorders: list[StepRecorder] = []

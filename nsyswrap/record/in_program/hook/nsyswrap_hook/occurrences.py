@@ -245,7 +245,7 @@ def _watch_pairs(holder: object, steps: StepRecorder, text: str) -> None:
 def _watch_annotate(annotate: Any, occurrences: OccurrenceSteps, text: str) -> None:  # noqa: ANN401 - a class
     construct, decorate = annotate.__init__, annotate.__call__
 
-    def made(self: Any, message: str | None = None, *args: Any, **keywords: Any) -> None:  # noqa: ANN401
+    def constructing(self: Any, message: str | None = None, *args: Any, **keywords: Any) -> None:  # noqa: ANN401
         construct(self, message, *args, **keywords)
         self.nsyswrap_text = message
 
@@ -254,7 +254,7 @@ def _watch_annotate(annotate: Any, occurrences: OccurrenceSteps, text: str) -> N
         name = self.nsyswrap_text or getattr(function, "__name__", "")
         return counting(decorated, occurrences) if name == text else decorated
 
-    annotate.__init__ = functools.wraps(construct)(made)
+    annotate.__init__ = functools.wraps(construct)(constructing)
     annotate.__call__ = functools.wraps(decorate)(decorating)
     enter, leave = annotate.__enter__, annotate.__exit__
     push, pop = notes.guarded(occurrences.push), notes.guarded(occurrences.pop)
