@@ -169,7 +169,7 @@ def _read(  # noqa: PLR0913, PLR0917 - one way for both
     work: Callable[[dict[str, Ints]], T] = lambda _: None,  # type: ignore[assignment, return-value]
 ) -> Iterator[T]:
     """Read blocks of rows into the room for each. At the end, compare some rows with SQLite's."""
-    places = _places(file.db, table, names)
+    indexes = _column_indexes(file.db, table, names)
     row_ends = np.cumsum(leaves.rows)
     count = int(row_ends[-1])
     checked = random.Random(table).sample(range(count), min(_CHECKED_ROWS, count))  # noqa: S311 - a sample, no secret
@@ -181,7 +181,7 @@ def _read(  # noqa: PLR0913, PLR0917 - one way for both
         pages = file.block(leaves.numbers[span])
         if not np.array_equal(row_counts(pages), leaves.rows[span]):
             raise Miscounted("pages with rows missing, or a file that changes meanwhile")
-        read_integers(pages, {places[name]: values for name, values in columns.items()})
+        read_integers(pages, {indexes[name]: values for name, values in columns.items()})
         for row in checked:
             if rows.start <= row < rows.stop:
                 decoded[row] = [int(columns[name][row - rows.start]) for name in names]
@@ -194,15 +194,15 @@ def _read(  # noqa: PLR0913, PLR0917 - one way for both
     _check_rows(file, table, leaves, names, decoded)
 
 
-def _places(db: sqlite3.Connection, table: str, names: Sequence[str]) -> dict[str, int]:
-    """Return the place of each column in the records."""
+def _column_indexes(db: sqlite3.Connection, table: str, names: Sequence[str]) -> dict[str, int]:
+    """Return the index of each column in the records."""
     columns = db.execute(statement("PRAGMA table_xinfo({table})", table=table)).fetchall()
     if any(hidden for *_, hidden in columns):
         raise NotPlain("generated columns")
-    places = {name: place for place, name, _, _, _, key, _ in columns if not key}
-    if not places.keys() >= set(names) or any(name.lower() == "_rowid_" for _, name, *_ in columns):
+    indexes = {name: index for index, name, _, _, _, key, _ in columns if not key}
+    if not indexes.keys() >= set(names) or any(name.lower() == "_rowid_" for _, name, *_ in columns):
         raise NotPlain("a primary key, which may be the rowid, or a column of an unusual name")
-    return {name: places[name] for name in names}
+    return {name: indexes[name] for name in names}
 
 
 def _leaf_numbers(file: PageFile, table: str) -> tuple[Ints, Ints]:

@@ -93,25 +93,25 @@ def _read_alike(block: LeafBlock, cells: CellStarts, columns: Mapping[int, Ints]
     That is so for the times, which come first: the size of the record, the rowid and the types up to theirs
     are the first eight bytes of a cell, and one comparison tells.
     """
-    places = max(columns) + 1
+    count = max(columns) + 1
     first = block.data[cells.at[0] : cells.at[0] + _WORD].tobytes()
     behind = 1 + _varint_bytes(int.from_bytes(first[1:], "little"))
-    header, *kinds = first[behind : behind + 1 + places] or b"\0"
-    if len(kinds) < places or header <= places or max(first[0], header, *kinds) > _SHORT:
+    header, *kinds = first[behind : behind + 1 + count] or b"\0"
+    if len(kinds) < count or header <= count or max(first[0], header, *kinds) > _SHORT:
         return False
     ends = behind + header + np.cumsum(_SIZES[kinds])
     copies = _pieces(block.data, cells.at - _WORD, _WORD + max(_WORD, int(ends[-1])))
     if not len(copies):
         return False
-    mask = (b"\x80" * behind + b"\xff" * (1 + places)).ljust(_WORD, b"\0")
+    mask = (b"\x80" * behind + b"\xff" * (1 + count)).ljust(_WORD, b"\0")
     alike, as_first = (np.uint64(int.from_bytes(word, "little")) for word in (mask, first))
     payload = np.ndarray(len(copies), np.uint8, copies, _WORD, (copies.itemsize,))
     if ((_eights(copies, _WORD, "<u8") & alike) != as_first & alike).any():
         return False
     if payload.min() < ends[-1] - behind or (cells.offset + payload).max() > block.page_bytes - behind:
         return False
-    for place, out in columns.items():
-        _same_kind(copies, int(ends[place]), kinds[place], out, slice(None))
+    for column, out in columns.items():
+        _same_kind(copies, int(ends[column]), kinds[column], out, slice(None))
     return True
 
 
@@ -121,24 +121,24 @@ def _read_by_header(data: Bytes, records: Records, columns: Mapping[int, Ints]) 
     The header says where the values are. So the records with the same header are copied side by side: a
     column of theirs then has one place.
     """
-    places = max(columns) + 1
-    heads = _pieces(data, records.start, 8 * (places // 8 + 1))
-    words = [_eights(heads, 8 * word, "<u8") for word in range(places // 8 + 1)] if len(heads) else []
+    count = max(columns) + 1
+    heads = _pieces(data, records.start, 8 * (count // 8 + 1))
+    words = [_eights(heads, 8 * word, "<u8") for word in range(count // 8 + 1)] if len(heads) else []
     if words:
-        words[-1] = words[-1] & np.uint64((1 << 8 * (places % 8 + 1)) - 1)
+        words[-1] = words[-1] & np.uint64((1 << 8 * (count % 8 + 1)) - 1)
     few = _forms([word[:: 1 + len(heads) // _SOME] for word in words])  # or all would be searched in vain
     forms = _forms(words) if few else []
     for form, rows in forms:
-        header, *kinds = b"".join(word.to_bytes(8, "little") for word in form)[: places + 1]
+        header, *kinds = b"".join(word.to_bytes(8, "little") for word in form)[: count + 1]
         ends = header + np.cumsum(_SIZES.take(kinds, mode="clip"))
         size = records.payload[rows]
-        if max(header, *kinds) > _SHORT or header <= places or (records.local[rows] < ends[-1]).any():
+        if max(header, *kinds) > _SHORT or header <= count or (records.local[rows] < ends[-1]).any():
             return False
-        if header == places + 1 and (size != ends[-1]).any():
+        if header == count + 1 and (size != ends[-1]).any():
             return False
         copies = _pieces(data, records.start[rows] - 8, 8 + int(ends[-1]))
-        for place, out in columns.items():
-            _same_kind(copies, int(ends[place]), kinds[place], out, rows)
+        for column, out in columns.items():
+            _same_kind(copies, int(ends[column]), kinds[column], out, rows)
     return bool(forms)
 
 
@@ -197,23 +197,23 @@ def _read_by_types(data: Bytes, records: Records, columns: Mapping[int, Ints]) -
 
     The types of a column then lie at one place of all headers. They tell where the values are.
     """
-    places = max(columns) + 1
-    heads = _pieces(data, records.start, 1 + places)
+    count = max(columns) + 1
+    heads = _pieces(data, records.start, 1 + count)
     if not len(heads):
         return False
     header, *types = np.ascontiguousarray(heads.view(np.uint8).reshape(len(heads), -1).T)
-    if header.min() <= places or max(header.max(), *(kinds.max() for kinds in types)) > _SHORT:
+    if header.min() <= count or max(header.max(), *(kinds.max() for kinds in types)) > _SHORT:
         return False
     ends = records.start + header
-    for place, kinds in enumerate(types):
+    for column, kinds in enumerate(types):
         if kinds.max() > _LAST_NUMBER and ((kinds >= _RESERVED) & (kinds < _TEXTS)).any():
             raise NotPlain("damaged records")
         ends += np.frombuffer(kinds.tobytes().translate(_SIZE_BYTES), np.uint8)
-        if place in columns:
+        if column in columns:
             if (ends > records.start + records.local).any():
                 raise NotPlain("short, long or damaged records")
-            _integers(data, ends, kinds, columns[place])
-    if ((header == places + 1) & (ends != records.start + records.payload)).any():
+            _integers(data, ends, kinds, columns[column])
+    if ((header == count + 1) & (ends != records.start + records.payload)).any():
         raise NotPlain("damaged records")
     return True
 
@@ -222,13 +222,13 @@ def _read_by_record(data: Bytes, records: Records, columns: Mapping[int, Ints]) 
     header, kind_at = varints(data, records.start)
     header_end = records.start + header
     value_end, limit = header_end.copy(), records.start + records.local
-    for place in range(max(columns) + 1):
+    for column in range(max(columns) + 1):
         kinds, kind_at = varints(data, kind_at)
         value_end += _sizes(kinds)
-        if place in columns:
+        if column in columns:
             if (kind_at > header_end).any() or (value_end > limit).any():
                 raise NotPlain("short, long or damaged records")
-            _integers(data, value_end, kinds, columns[place])
+            _integers(data, value_end, kinds, columns[column])
     if ((kind_at == header_end) & (value_end != records.start + records.payload)).any():
         raise NotPlain("damaged records")
 

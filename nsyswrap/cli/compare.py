@@ -385,7 +385,7 @@ def load_sides(base: Sequence[str], new: Sequence[str]) -> tuple[Side, Side]:
     Raises UsageError if a run is on both sides, and CaptureError if a side has no run.
     """
     sources = [_source(base), _source(new)]
-    if shared := sources[0].places & sources[1].places:
+    if shared := sources[0].real_paths & sources[1].real_paths:
         raise UsageError(f"{min(shared)} is on both sides", "name different runs")
     show_progress = progress_line()
     loaded = [sides.load(source, lambda text: note(f"nsyswrap: {text}"), show_progress) for source in sources]

@@ -147,18 +147,18 @@ class Batch:
         """Return the state of every run by its folder. Runs ``known`` to have ended are not read again."""
         ended = {n: state for n, state in (known or {}).items() if state.state in ENDED and n in self.runs}
         runs = self.folder / RUNS
-        places = [(f"{runs}/{name}", number) for number, name in self.runs.items() if number not in ended]
-        read = {state.number: state for state in _read_states(places)}
+        folders = [(f"{runs}/{name}", number) for number, name in self.runs.items() if number not in ended]
+        read = {state.number: state for state in _read_states(folders)}
         return {number: ended.get(number) or read[number] for number in self.runs}
 
 
-def _read_states(places: Sequence[tuple[str, int]]) -> Iterator[RunState]:
+def _read_states(folders: Sequence[tuple[str, int]]) -> Iterator[RunState]:
     """Yield the state of the run in each folder, with its number.
 
     If the file system takes long to answer, as a shared one does, threads ask it. On a busy machine the CPU
     takes long, and threads would make it busier.
     """
-    first, rest = places[:_FIRST_READ], places[_FIRST_READ:]
+    first, rest = folders[:_FIRST_READ], folders[_FIRST_READ:]
     began, waits = time.monotonic(), _waits()
     yield from starmap(read_state, first)
     is_slow = time.monotonic() - began >= _SLOW_S * len(first) and _waits() - waits >= len(first)

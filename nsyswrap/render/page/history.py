@@ -354,8 +354,8 @@ def _parts(history: History, series: Series) -> Iterator[list[int]]:
                 yield list(numbers)
 
 
-def _corners(places: Sequence[tuple[float, float]]) -> str:
-    return " ".join(f"{x:.2f},{y:.2f}" for x, y in places)
+def _corners(points: Sequence[tuple[float, float]]) -> str:
+    return " ".join(f"{x:.2f},{y:.2f}" for x, y in points)
 
 
 def _break_lines(history: History, scale: _Scale) -> Iterator[Markup]:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 
-    Places = tuple[NDArray[Any], NDArray[Any]]
+    Coordinates = tuple[NDArray[Any], NDArray[Any]]
 
 
 T = TypeVar("T")
@@ -243,9 +243,9 @@ def hue(style: Style) -> str:
     return HUES[style.hue].light
 
 
-def named_rows(axes: Axes, places: Sequence[float], names: Sequence[str]) -> None:
+def named_rows(axes: Axes, positions: Sequence[float], names: Sequence[str]) -> None:
     """Name the rows of an axes with horizontal bars, which need no grid between them."""
-    axes.set_yticks(places, names, **NAMES)
+    axes.set_yticks(positions, names, **NAMES)
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")
 
@@ -318,12 +318,12 @@ def spots(x: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any],
     return at_x, at_y, np.bincount(codes, minlength=len(at_x))
 
 
-def points(axes: Axes, places: Places, color: str, label: str, marker: str = "o") -> None:
-    """Draw hollow points on logarithmic axes; ``places`` are x and y.
+def points(axes: Axes, coordinates: Coordinates, color: str, label: str, marker: str = "o") -> None:
+    """Draw hollow points on logarithmic axes; ``coordinates`` are x and y.
 
     A spot is more opaque the more points share it.
     """
-    at_x, at_y, count = spots(*places)
+    at_x, at_y, count = spots(*coordinates)
     most = count.max(initial=1)
     part = np.log(count) / np.log(most) if most > 1 else _SINGLE_ALPHA
     alpha = np.minimum(_LEAST_ALPHA + (1 - _LEAST_ALPHA) * part, 1)

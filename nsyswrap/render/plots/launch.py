@@ -154,23 +154,23 @@ def _call_limits(parts: Iterable[LaunchTimes]) -> tuple[tuple[float, float], tup
     return (least, gpu[1]), (least, api[1])
 
 
-def _latencies(places: Mapping[str, Axes], launches: LaunchTimes, edges: NDArray[Any]) -> None:
+def _latencies(axes_by_kind: Mapping[str, Axes], launches: LaunchTimes, edges: NDArray[Any]) -> None:
     """Draw the histograms on one time axis, each with its own count axis."""
     for (kind, style), times in zip(LAUNCHES.items(), launches.latency_ns, strict=True):
-        if kind not in places:
+        if kind not in axes_by_kind:
             continue
-        axes = places[kind]
+        axes = axes_by_kind[kind]
         counts, _ = np.histogram(np.maximum(times, 1), edges)
         axes.stairs(counts, edges, fill=True, label=f"{kind} launches", **paint(style))
         axes.set(xlim=(edges[0], edges[-1]), ylim=(0, max(int(counts.max()), 1) * 1.05))
         log_axis(axes, "x", Unit.NS, "launch latency: call to GPU start", _TICKS)
-        what = _COUNTED[kind] if len(places) > 1 else f"number of {kind} launches"
-        count_axis(axes.yaxis, what, 4 if kind == "repeat" or len(places) == 1 else 2)
-    if len(places) > 1:
-        places["repeat"].set_xlabel("")
-        places["repeat"].tick_params(labelbottom=False)
-    if "repeat" in places:
-        _mark_median(places["repeat"], launches.latency_ns[0])
+        what = _COUNTED[kind] if len(axes_by_kind) > 1 else f"number of {kind} launches"
+        count_axis(axes.yaxis, what, 4 if kind == "repeat" or len(axes_by_kind) == 1 else 2)
+    if len(axes_by_kind) > 1:
+        axes_by_kind["repeat"].set_xlabel("")
+        axes_by_kind["repeat"].tick_params(labelbottom=False)
+    if "repeat" in axes_by_kind:
+        _mark_median(axes_by_kind["repeat"], launches.latency_ns[0])
 
 
 def _mark_median(axes: Axes, times: NDArray[Any]) -> None:

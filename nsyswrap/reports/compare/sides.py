@@ -47,7 +47,7 @@ class Source:
     left_out: tuple[UnreadCapture, ...] = ()
 
     @property
-    def places(self) -> set[str]:
+    def real_paths(self) -> set[str]:
         """The real paths of what is loaded."""
         loaded = [run.path for run in self.runs] + ([self.baseline] if self.baseline else [])
         return {os.path.realpath(path) for path in loaded}

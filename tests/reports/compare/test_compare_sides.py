@@ -109,7 +109,7 @@ def test_a_baseline_is_the_only_path_of_its_side(tmp_path: Path) -> None:
     saved.write_text("{}")
     with pytest.raises(UsageError, match=r"base\.json is a baseline"):
         source_of([saved, make_run(tmp_path / "run")])
-    assert source_of([saved]).places == {str(saved)}
+    assert source_of([saved]).real_paths == {str(saved)}
     with pytest.raises(CaptureError, match=r"base\.json"):
         load_side([saved])
 
