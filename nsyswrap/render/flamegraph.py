@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from nsyswrap.analysis.kernel_names import distinct_names
 from nsyswrap.analysis.range_texts import BACKWARD
-from nsyswrap.analysis.range_tree.kernels import node_kernels_of
+from nsyswrap.analysis.range_tree.figures import node_kernels_of
 from nsyswrap.base.text import printable
 from nsyswrap.capture.capture import Capture
 

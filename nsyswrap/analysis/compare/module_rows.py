@@ -20,7 +20,7 @@ from nsyswrap.analysis.compare.rows import SteadyWindows, TimedEvents
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, positions_of, selected_ns
 from nsyswrap.analysis.range_texts import BACKWARD, MODULE
 from nsyswrap.analysis.range_tree import RangeTree, range_tree_of
-from nsyswrap.analysis.range_tree.labels import numbered
+from nsyswrap.analysis.range_tree.tree import numbered
 from nsyswrap.base.text import counted
 from nsyswrap.capture.capture import Capture
 

@@ -1,8 +1,14 @@
-"""Sum kernel time, kernels and idle time over the nodes of the range tree, for a view of a capture.
+"""Sum kernels, kernel time, idle time and the time of a device over the nodes of the range tree, for a view.
 
-GPU time is the sum of the durations of kernels and whole-graph executions. A gap between two operations
-belongs to the innermost range around both launches. Between two operations of a backward pass it belongs to
-the innermost node that both belong to. Every other gap belongs to no range.
+``tree_figures_of`` has an entry for each node, ``node_kernels_of`` one for each node, operation and name of a
+kernel. There, GPU time is the sum of the durations of kernels and whole-graph executions. A gap between two
+operations belongs to the innermost range around both launches. Between two operations of a backward pass it
+belongs to the innermost node that both belong to. Every other gap belongs to no range.
+
+``node_times`` splits the time of a device: each nanosecond has one node and one state. States have the
+precedence of ``step_budget``: compute, then communication, then copies, then idle. If several operations of
+one state run, the time is that of the first to start. Idle time is that of the operation that ended it; idle
+time at the end of what is looked at has no node.
 """
 
 from __future__ import annotations
@@ -13,11 +19,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nsyswrap.analysis.arrays.groups import distinct, group_keys, number_texts
+from nsyswrap.analysis.arrays.intervals import NOTHING, joined, union
 from nsyswrap.analysis.gpu_gaps import gaps_of
-from nsyswrap.analysis.gpu_operations import gpu_operations_of, positions_of, selected_ns
+from nsyswrap.analysis.gpu_operations import (
+    KERNEL,
+    KINDS,
+    GpuOperations,
+    communicating,
+    gpu_operations_of,
+    names,
+    pieces_of,
+    places_of,
+    positions_of,
+    selected_ns,
+)
 from nsyswrap.analysis.judged_process import chosen_views
-from nsyswrap.analysis.range_texts import BACKWARD, FORWARD
+from nsyswrap.analysis.range_texts import BACKWARD, FORMER, FORWARD, MODULE, OPERATION
+from nsyswrap.analysis.range_tree.nested import NestedRanges
+from nsyswrap.analysis.range_tree.shape_sources import shape_sources
 from nsyswrap.analysis.range_tree.tree import NOWHERE, RangeTree, range_tree_of
+from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 
@@ -128,3 +150,157 @@ def _common(parent: Ints, depth: Ints, one: Ints, other: Ints) -> Ints:
         up, down = apart[deeper], apart[shallower]
         one[up], other[down] = above[one[up]], above[other[down]]
     return one
+
+
+Labels = list[tuple[str, str]]
+_OPERATIONS = (OPERATION, FORMER)
+
+
+@dataclass(frozen=True, eq=False)
+class NodeKernels:
+    """One entry per group of kernels; ``total_ns`` is the sum of their durations.
+
+    ``node`` is -1 for kernels in no range. ``operation`` is the position in ``operations``, which have the
+    name and the input shapes of an operation of PyTorch, for a backward those of its forward, if
+    operations are recorded; -1 without one.
+    ``name`` is the position in ``names``.
+    """
+
+    tree: RangeTree
+    node: NDArray[Any]
+    phase: NDArray[Any]
+    operation: NDArray[Any]
+    name: NDArray[Any]
+    kernels: NDArray[Any]
+    total_ns: NDArray[Any]
+    group: NDArray[Any]  # of each GPU operation in the capture, -1: not selected
+    operations: Labels
+    names: list[str | None]
+
+
+@per_capture
+def node_kernels_of(capture: Capture) -> NodeKernels:
+    """Return the groups of the selected kernels and whole-graph executions, sorted by key.
+
+    If the user names steps, they are those in these steps.
+    """
+    tree = range_tree_of(capture.whole)
+    place, ns = map(np.concatenate, zip(*map(computing, chosen_views(capture)), strict=True))
+    texts = names(capture, gpu_operations_of(capture.whole).of(place))
+    name, known = number_texts(texts.codes, [texts.texts[i] for i in distinct(texts.codes)[0].tolist()])
+    of_range, labels = _operations(tree)
+    operation = np.append(of_range, -1)[tree.range[_telling(capture.whole)[place]]]
+    codes, (node, phase, operation, name) = group_keys(tree.node[place], tree.phase[place], operation, name)
+    total = np.zeros(len(node), np.int64)
+    np.add.at(total, codes, ns)
+    count = np.bincount(codes, minlength=len(total))
+    group = np.full(len(tree.node), -1)
+    group[place] = codes
+    return NodeKernels(tree, node, phase, operation, name, count, total, group, labels, known)
+
+
+def _telling(whole: Capture) -> NDArray[Any]:
+    """Return the position of the GPU operation that tells the shapes of each one, mostly its own."""
+    telling = np.arange(len(gpu_operations_of(whole)))
+    if whole.has(KERNEL):
+        place = places_of(whole)[KERNEL]
+        telling[place] = place[shape_sources(whole)]
+    return telling
+
+
+def _operations(tree: RangeTree) -> tuple[NDArray[Any], Labels]:
+    """Return the operation that each range is part of, -1 for none, and the operations."""
+    ranges = tree.ranges
+    known = (tree.forward >= 0) & (np.append(ranges.kind, -1)[tree.forward] == OPERATION)
+    chosen = np.where(known, tree.forward, _innermost(ranges))
+    labels: dict[tuple[str, str], int] = {}
+    codes = [
+        labels.setdefault((text.names[-1], text.sizes), len(labels)) if text.kind in _OPERATIONS else -1
+        for text in ranges.texts
+    ]
+    of_range = np.append(ranges.of_text(codes), -1)
+    found: NDArray[Any] = of_range[chosen]
+    return found, list(labels)
+
+
+def _innermost(ranges: NestedRanges) -> NDArray[Any]:
+    """Return the innermost operation around or at each range, one that autograd records if there is any.
+
+    What is around a module is not looked at.
+    """
+    kind = ranges.kind
+    is_operation = np.isin(kind, _OPERATIONS)
+    records = is_operation & (ranges.of_text([text.sequence for text in ranges.texts]) != MISSING)
+    every = np.full(len(ranges), -1)
+    recorded = every.copy()
+    for rows in ranges.levels():
+        above = ranges.parent[rows]
+        for found, itself in ((every, is_operation), (recorded, records)):
+            around = np.where((above >= 0) & (kind[rows] != MODULE), found[above], -1)
+            found[rows] = np.where(itself[rows], rows, around)
+    return np.where(recorded >= 0, recorded, every)
+
+
+STATES = COMPUTE, COMMUNICATION, COPY, IDLE = ("compute", "communication", "copy", "idle")
+
+
+@dataclass(frozen=True, eq=False)
+class NodeTime:
+    """The time of one process on one device by part: node (-1: none), number in STATES, backward, ns."""
+
+    global_pid: int
+    device_id: int
+    node: NDArray[Any]
+    state: NDArray[Any]
+    backward: NDArray[Any]
+    ns: NDArray[Any]
+
+
+def node_times(view: Capture) -> list[NodeTime]:
+    """Return the parts of each process and device in the window of a view; they add up to the window."""
+    tree, pieces, gaps = range_tree_of(view.whole), pieces_of(view), gaps_of(view)
+    place = _places(view, pieces)
+    times = []
+    for process, device, rows in pieces.by_device():
+        mine = pieces.of(rows)
+        part, state, ns = _busy(view, mine)
+        first, last = gaps.rows_of(process, device)
+        gap = np.arange(first, last)
+        at = np.concatenate((place[rows][part], gaps.after[gap]))
+        times.append(
+            NodeTime(
+                process,
+                device,
+                np.append(tree.node, NOWHERE)[at],
+                np.append(state, np.full(len(gap), STATES.index(IDLE))),
+                np.append(tree.phase, 0)[at] == BACKWARD,
+                np.append(ns, gaps.duration_ns[gap]),
+            )
+        )
+    return times
+
+
+def _places(view: Capture, pieces: GpuOperations) -> NDArray[Any]:
+    """Return the position of each piece's operation among those of the whole capture."""
+    places = np.empty(len(pieces), np.int64)
+    for kind, of_kind in places_of(view.whole).items():
+        mine = np.flatnonzero(pieces.kind == KINDS.index(kind))
+        places[mine] = of_kind[pieces.row[mine]]
+    return places
+
+
+def _busy(view: Capture, operations: GpuOperations) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return positions, states and times in ns of the operations: the time that is theirs alone."""
+    communicates = communicating(view, operations)
+    layers = (operations.computes & ~communicates, communicates, ~operations.computes)
+    taken, parts = NOTHING, []
+    for number, which in enumerate(layers):
+        rows = np.flatnonzero(which)
+        start, end = operations.start_ns[rows], operations.end_ns[rows]
+        reached = np.maximum.accumulate(end)
+        begin = np.maximum(start, np.append(start[:1], reached[:-1]))
+        begin = np.minimum(begin, end)
+        parts.append((rows, np.full(len(rows), number), end - begin - taken.within(begin, end)))
+        taken = joined(taken, union(start, end))
+    position, state, ns = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    return position, state, ns

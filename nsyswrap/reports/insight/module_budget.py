@@ -22,9 +22,8 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, gpu_operations_of, operation_notes
 from nsyswrap.analysis.judged_process import JudgedProcess, judged_processes
 from nsyswrap.analysis.range_tree import NOWHERE, READS
-from nsyswrap.analysis.range_tree.budget import STATES, NodeTime, node_times
-from nsyswrap.analysis.range_tree.labels import node_labels, numbered
-from nsyswrap.analysis.range_tree.tree import RangeTree, range_tree_of
+from nsyswrap.analysis.range_tree.figures import STATES, NodeTime, node_times
+from nsyswrap.analysis.range_tree.tree import RangeTree, node_labels, numbered, range_tree_of
 from nsyswrap.analysis.utilization import summed
 from nsyswrap.base.units import Unit, percent
 from nsyswrap.capture.capture import Capture

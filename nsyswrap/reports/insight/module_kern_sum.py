@@ -23,8 +23,8 @@ from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, READS, operation_not
 from nsyswrap.analysis.judged_process import chosen_views
 from nsyswrap.analysis.no_gpu_work.evidence import run_facts
 from nsyswrap.analysis.range_tree import READS as TREE_READS
-from nsyswrap.analysis.range_tree.kernels import node_kernels_of
-from nsyswrap.analysis.range_tree.labels import node_labels, numbered
+from nsyswrap.analysis.range_tree.figures import node_kernels_of
+from nsyswrap.analysis.range_tree.tree import node_labels, numbered
 from nsyswrap.analysis.utilization import summed
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture

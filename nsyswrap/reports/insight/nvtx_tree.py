@@ -35,7 +35,7 @@ from nsyswrap.analysis.judged_process import chosen_views
 from nsyswrap.analysis.nvtx_ranges import moved_notes
 from nsyswrap.analysis.range_tree import NOWHERE, READS, TreeFigures, tree_figures_of
 from nsyswrap.analysis.range_tree.figures import with_children
-from nsyswrap.analysis.range_tree.labels import outside_label
+from nsyswrap.analysis.range_tree.tree import outside_label
 from nsyswrap.analysis.utilization import WorkSums, summed
 from nsyswrap.base.units import Unit, percent
 from nsyswrap.capture.capture import Capture
