@@ -23,7 +23,7 @@ from nsyswrap.analysis.kernel_names.arithmetic import (
     unit_of,
 )
 from nsyswrap.analysis.kernel_names.classes import Rules
-from nsyswrap.analysis.names import numbered_names
+from nsyswrap.analysis.names import full_names, numbered_names
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.stream import looked_up
@@ -51,5 +51,5 @@ def _kind(name: str | None, rules: Rules) -> str:
 @per_capture
 def kernel_arithmetic(capture: Capture) -> tuple[NDArray[Any], list[Arithmetic]]:
     """Return one code per kernel, and what the name of each code says about its arithmetic."""
-    ids, codes = numbered_names(capture.viewed(names="full"), "kernel")
-    return codes, [arithmetic(text or "") for text in capture.texts(ids)]
+    codes, names = full_names(capture)
+    return codes, list(map(arithmetic, names))

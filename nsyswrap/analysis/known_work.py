@@ -23,7 +23,7 @@ from nsyswrap.analysis.kernel_names.arithmetic import (
     arithmetic,
     unit_of,
 )
-from nsyswrap.analysis.names import numbered_names
+from nsyswrap.analysis.names import full_names
 from nsyswrap.analysis.nvtx_ranges import any_label_has
 from nsyswrap.analysis.operation_work import (
     CONVOLUTION,
@@ -150,8 +150,7 @@ def _innermost(ranges: NestedRanges) -> Ints:
 
 def _by_name(whole: Capture) -> tuple[Ints, Floats]:
     """Return what each kernel is for, and the bytes of an element, NaN if its name does not tell."""
-    ids, codes = numbered_names(whole.viewed(names="full"), KERNEL)
-    names = [whole.text(i) or "" for i in ids.tolist()]
+    codes, names = full_names(whole)
     purposes = np.array([_purpose(name) for name in names], np.int8)
     sizes = np.array([_element_bytes(name) for name in names], np.float64)
     return looked_up(purposes, codes), looked_up(sizes, codes)

@@ -58,6 +58,15 @@ def numbered_names(capture: Capture, kind: str) -> tuple[NDArray[Any], NDArray[A
     return ids, positions.astype(np.min_scalar_type(len(ids)))
 
 
+def full_names(capture: Capture) -> tuple[NDArray[Any], list[str]]:
+    """Return the position of each kernel's full name, and the names; that of a kernel without one is empty.
+
+    Names of several ids can be equal.
+    """
+    ids, codes = numbered_names(capture.viewed(names="full"), "kernel")
+    return codes, [text or "" for text in capture.texts(ids)]
+
+
 @per_capture
 def kernel_classes(capture: Capture) -> tuple[NDArray[Any], list[str]]:
     """Return one code per kernel and the sorted classes.

@@ -18,9 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.gpu_operations import KERNEL
 from nsyswrap.analysis.kernel_names.arithmetic import arithmetic
-from nsyswrap.analysis.names import numbered_names
+from nsyswrap.analysis.names import full_names
 from nsyswrap.base.run_facts import Peaks, conditions_of
 from nsyswrap.base.run_folder import RunFolder, run_of
 from nsyswrap.capture.capture import Capture
@@ -104,9 +103,8 @@ def peak_of(whole: Capture, name: str, *, measured: bool = False) -> float | Non
 @per_capture
 def kernel_peaks(whole: Capture) -> NDArray[np.float64]:
     """Return the peak operations per second of what each kernel computes with, NaN where not known."""
-    ids, codes = numbered_names(whole.viewed(names="full"), KERNEL)
-    peaks = [peak_of(whole, text or "") for text in whole.texts(ids)]
-    return looked_up(np.array(peaks, np.float64), codes)
+    codes, names = full_names(whole)
+    return looked_up(np.array([peak_of(whole, name) for name in names], np.float64), codes)
 
 
 def _measured(whole: Capture, kind: str, cores: bool) -> float | None:  # noqa: FBT001

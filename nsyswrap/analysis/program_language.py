@@ -5,13 +5,20 @@ from __future__ import annotations
 import re
 from pathlib import PurePath
 
-from nsyswrap.analysis.frameworks import JAX, PYTORCH, framework_of
 from nsyswrap.analysis.gpu_operations import KERNEL
-from nsyswrap.analysis.names import numbered_names
+from nsyswrap.analysis.names import full_names
 from nsyswrap.analysis.nvtx_ranges import domain_names
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import XLA_DOMAIN
+
+PYTORCH, JAX = FRAMEWORKS = ("pytorch", "jax")
+_PYTORCH = re.compile(
+    r"\bat::(?:native|cuda)\b|\bat_cuda_detail::|\bc10::|PyTorchMemEffAttention|\bpytorch_flash::"
+    r"|^triton_(?:poi|red|per|tem|for|spl)_(?:fused_)?"
+)
+# XLA names a kernel after its fusion: loop_add_fusion, input_reduce_fusion_1, wrapped_convert, fusion_12
+_JAX = re.compile(r"^(?:(?:loop|input|gemm|transpose|scatter|concatenate)_(?:\w+_)?)?fusion(?:_|$)|^wrapped_")
 
 CUPY, PYTHON, OPENACC, CUDA = "cupy", "python", "openacc", "cuda"
 IN_PYTHON = (PYTORCH, JAX, CUPY, PYTHON)
@@ -23,6 +30,14 @@ _OPENACC = re.compile(r"_\d+_gpu(?:__red)?$|^nvkernel_|\$_omp_fn\$\d+$")
 
 
 @per_capture
+def framework_of(whole: Capture) -> str:
+    """Return the one of FRAMEWORKS that launched kernels of a capture; empty without one."""
+    names = full_names(whole)[1] if whole.has(KERNEL) else []
+    patterns = {PYTORCH: _PYTORCH, JAX: _JAX}
+    return next((name for name, one in patterns.items() if any(map(one.search, names))), "")
+
+
+@per_capture
 def language_of(whole: Capture) -> str:
     """Return the one of LANGUAGES that a program is written with, by its kernels, ranges and command."""
     framework = framework_of(whole)
@@ -30,17 +45,10 @@ def language_of(whole: Capture) -> str:
         return framework
     if whole.has("nvtx") and XLA_DOMAIN in domain_names(whole):
         return JAX
-    names = _kernel_names(whole)
+    names = full_names(whole)[1] if whole.has(KERNEL) else []
     if any(map(_CUPY.search, names)):
         return CUPY
     if whole.has("openacc") or any(map(_OPENACC.search, names)):
         return OPENACC
     command = whole.info.command
     return PYTHON if command and _PYTHON.fullmatch(PurePath(command[0]).name) else CUDA
-
-
-def _kernel_names(whole: Capture) -> list[str]:
-    if not whole.has(KERNEL):
-        return []
-    ids, _ = numbered_names(whole.viewed(names="full"), KERNEL)
-    return [text or "" for text in whole.texts(ids)]

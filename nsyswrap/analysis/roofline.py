@@ -12,7 +12,7 @@ from nsyswrap.analysis.gpu_operations import KERNEL
 from nsyswrap.analysis.kernel_names import classify
 from nsyswrap.analysis.kernel_names.arithmetic import MEMORY, unit_of
 from nsyswrap.analysis.known_work import known_work
-from nsyswrap.analysis.names import numbered_names
+from nsyswrap.analysis.names import full_names
 from nsyswrap.analysis.peaks import measured_peaks, peak_bandwidth, peak_of
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import SPANS
@@ -71,8 +71,7 @@ def roofline_of(capture: Capture, group: NDArray[Any], first: NDArray[Any]) -> R
     duration_ns = end - start  # of whole kernels, whatever the selection cuts
     if capture.view.selection.narrows:
         duration_ns = duration_ns[capture.columns(KERNEL, "row")["row"] - 1]
-    ids, codes = numbered_names(capture.viewed(names="full"), KERNEL)
-    names = [capture.text(i) or "" for i in ids.tolist()]
+    codes, names = full_names(capture)
     moves = np.array([unit_of(name, classify(name)) == MEMORY for name in names], bool)
     peaks = np.array([peak_of(whole, name, measured=True) for name in names], float)
     flop, flop_per_s = _rates(work.flops, duration_ns, group, len(first))

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from nsyswrap.analysis.answer import Answer, answer_of
 from nsyswrap.analysis.conditions import run_conditions_of
 from nsyswrap.analysis.finding import Finding
-from nsyswrap.analysis.frameworks import PYTORCH, framework_of
 from nsyswrap.analysis.no_gpu_work import has_gpu_work
+from nsyswrap.analysis.program_language import PYTORCH, framework_of
 from nsyswrap.analysis.range_tree import range_tree_of
 from nsyswrap.base.errors import CommandHint
 from nsyswrap.base.lazy import lazy_imports

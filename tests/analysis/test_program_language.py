@@ -6,8 +6,7 @@ import pytest
 from tiny_export import OPENACC as OPENACC_TABLE
 from tiny_export import Row, domain, kernel, on_cpu, opened, row
 
-from nsyswrap.analysis.frameworks import JAX, PYTORCH
-from nsyswrap.analysis.program_language import CUDA, CUPY, OPENACC, PYTHON, language_of
+from nsyswrap.analysis.program_language import CUDA, CUPY, JAX, OPENACC, PYTHON, PYTORCH, language_of
 
 
 def command(name: str) -> Row:

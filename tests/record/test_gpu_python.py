@@ -7,8 +7,7 @@ import pytest
 from conftest import Cli
 from gpus_here import NO_GPU
 
-from nsyswrap.analysis.frameworks import JAX
-from nsyswrap.analysis.program_language import language_of
+from nsyswrap.analysis.program_language import JAX, language_of
 from nsyswrap.api import open_capture
 
 pytestmark = [

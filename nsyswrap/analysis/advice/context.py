@@ -38,7 +38,7 @@ from nsyswrap.analysis.gpu_operations import (
 from nsyswrap.analysis.judged_process import JudgedProcess
 from nsyswrap.analysis.launch_bound import back_to_back, ended_by
 from nsyswrap.analysis.launches import Launches, launches_of
-from nsyswrap.analysis.names import calls_named, numbered_names
+from nsyswrap.analysis.names import calls_named, full_names
 from nsyswrap.capture.intervals import IntervalSet
 
 WORTH_PERCENT = 5.0  # of the time judged; less is not worth a finding
@@ -129,10 +129,10 @@ class AdviceContext:
         )
         if not len(rows):
             return NamedKernels(rows, rows, [], rows)
-        ids, codes = numbered_names(whole.viewed(names="full"), KERNEL)
+        codes, names = full_names(whole)
         code = codes[operations.row[rows]]
-        total = np.bincount(code, (operations.end_ns - operations.start_ns)[rows], len(ids))
-        return NamedKernels(rows, code, [text or "" for text in whole.texts(ids)], total)
+        total = np.bincount(code, (operations.end_ns - operations.start_ns)[rows], len(names))
+        return NamedKernels(rows, code, names, total)
 
     @cached_property
     def claimed(self) -> NDArray[np.bool_]:

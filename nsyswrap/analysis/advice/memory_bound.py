@@ -20,7 +20,7 @@ from nsyswrap.analysis.arrays.groups import order_by_code
 from nsyswrap.analysis.finding import Finding, FindingKind
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY, MEMSET
 from nsyswrap.analysis.kernel_names import classify, readable
-from nsyswrap.analysis.names import numbered_names
+from nsyswrap.analysis.names import full_names
 from nsyswrap.analysis.occupancy import blocks_of
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
@@ -118,16 +118,10 @@ def _arrays(name: str) -> int:
     return min(max(int(arrays[1]), 1), _MOST) if arrays else 3
 
 
-def _texts(whole: Capture) -> list[str]:
-    """Return the full names of kernels in the order of ``numbered_names``, as do the next three."""
-    ids, _ = numbered_names(whole.viewed(names="full"), KERNEL)
-    return [text or "" for text in whole.texts(ids)]
-
-
 @per_capture
 def _roles(whole: Capture) -> NDArray[Any]:
     """Return the role of each name."""
-    return np.array(list(map(_role, _texts(whole))), np.int8)
+    return np.array(list(map(_role, full_names(whole)[1])), np.int8)
 
 
 @per_capture
@@ -146,7 +140,7 @@ def _array_counts(whole: Capture) -> NDArray[Any]:
 def _of_texts(
     whole: Capture, read: Callable[[str], int], chosen: NDArray[Any], otherwise: int
 ) -> NDArray[Any]:
-    texts = zip(_texts(whole), chosen.tolist(), strict=True)
+    texts = zip(full_names(whole)[1], chosen.tolist(), strict=True)
     return np.array([read(text) if known else otherwise for text, known in texts], np.int32)
 
 
@@ -373,8 +367,7 @@ def _chains(context: AdviceContext, work: _Work) -> Iterator[Finding]:
     end = np.append(begin[1:], len(rows))
     costliest = int(np.add.reduceat(work.ns[rows], begin).argmax())
     names = work.name[rows[begin[costliest] : end[costliest]]]
-    ids, _ = numbered_names(context.capture.whole.viewed(names="full"), KERNEL)
-    texts = [text or "" for text in context.capture.whole.texts(ids[names])]
+    texts = [context.kernels.names[name] for name in names.tolist()]
     yield from _finding(
         context,
         work,

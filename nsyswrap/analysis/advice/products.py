@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.advice.context import AdviceContext
 from nsyswrap.analysis.advice.replay import decisive_ns
 from nsyswrap.analysis.finding import Finding, FindingKind
-from nsyswrap.analysis.frameworks import framework_of
 from nsyswrap.analysis.kernel_names import classify
 from nsyswrap.analysis.kernel_names.arithmetic import CUDA_CORE, TENSOR_CORE, arithmetic, unit_of
 from nsyswrap.analysis.occupancy import blocks_of, multiprocessors
 from nsyswrap.analysis.peaks import tf32_over_fp64, tf32_speedup
+from nsyswrap.analysis.program_language import framework_of
 
 _PRODUCTS = ("gemm", "convolution")
 _WITH_CORES = (*_PRODUCTS, "attention")

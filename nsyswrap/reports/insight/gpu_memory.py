@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import group_keys, rows_by
 from nsyswrap.analysis.correlation import launch_pairs_of
-from nsyswrap.analysis.frameworks import PYTORCH, framework_of
 from nsyswrap.analysis.no_gpu_work.evidence import CaptureEvidence, run_facts
 from nsyswrap.analysis.nvtx_paths import call_paths
+from nsyswrap.analysis.program_language import PYTORCH, framework_of
 from nsyswrap.analysis.transfers import gpu_memory
 from nsyswrap.analysis.usage import (
     GPU_MEMORY,

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from nsyswrap.analysis.frameworks import PYTORCH
 from nsyswrap.analysis.kernel_names.demangled import parse
 from nsyswrap.analysis.kernel_names.readable import readable
-from nsyswrap.analysis.program_language import CUDA
+from nsyswrap.analysis.program_language import CUDA, PYTORCH
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import shorten
 from nsyswrap.base.units import duration, percent

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nsyswrap.analysis.finding import FindingKind
-from nsyswrap.analysis.frameworks import JAX, PYTORCH
-from nsyswrap.analysis.program_language import CUDA, CUPY, OPENACC, PYTHON
+from nsyswrap.analysis.program_language import CUDA, CUPY, JAX, OPENACC, PYTHON, PYTORCH
 
 Texts = tuple[str, str]  # what to do, and a line of code
 

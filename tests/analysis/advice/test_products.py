@@ -8,8 +8,8 @@ from tiny_export import Row, call, kernel, row
 
 from nsyswrap.analysis.advice import advice_of, products
 from nsyswrap.analysis.finding import Finding
-from nsyswrap.analysis.frameworks import framework_of
 from nsyswrap.analysis.peaks import tf32_speedup
+from nsyswrap.analysis.program_language import framework_of
 from nsyswrap.api import CaptureReader
 
 SIMT = "void cutlass::Kernel2<cutlass_80_simt_sgemm_256x128_8x4_nt_align1>(T1::Params)"

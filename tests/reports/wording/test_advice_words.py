@@ -7,8 +7,7 @@ import pytest
 
 from nsyswrap.analysis.arrays.intervals import NOTHING
 from nsyswrap.analysis.finding import Finding, FindingKind
-from nsyswrap.analysis.frameworks import PYTORCH
-from nsyswrap.analysis.program_language import CUDA, LANGUAGES
+from nsyswrap.analysis.program_language import CUDA, LANGUAGES, PYTORCH
 from nsyswrap.reports.wording.advice import Wording, words
 
 MOST_CODE = 100  # characters of a line of code
