@@ -21,7 +21,7 @@ from nsyswrap.base.text import counted, natural_key, quoted
 from nsyswrap.base.units import Unit, human
 from nsyswrap.base.version import version
 from nsyswrap.cli.help import CommandGroup, option
-from nsyswrap.cli.options import OUTPUT, check_csv_safe, csv_safe_option, output_option
+from nsyswrap.cli.options import OUTPUT, PATH, check_csv_safe, csv_safe_option, output_option
 from nsyswrap.cli.output import note, note_not_read, print_data, say, step, tables_text, terminal_layout
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def save(name: str, given: Sequence[str], *, force: bool) -> None:
 
 
 @command.command("list", examples=("nsyswrap baseline list", "nsyswrap baseline list perf/"))
-@click.argument("folder", required=False, type=click.Path(readable=False, path_type=Path), metavar="[FOLDER]")
+@click.argument("folder", required=False, type=PATH, metavar="[FOLDER]")
 def list_baselines(folder: Path | None) -> None:
     """List the baselines in a folder.
 

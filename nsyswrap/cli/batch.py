@@ -11,7 +11,7 @@ import click
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.options import BATCH, PROGRAM
 from nsyswrap.cli.help import CommandGroup, option
-from nsyswrap.cli.options import SHOW, output_option, with_options
+from nsyswrap.cli.options import PATH, SHOW, output_option, with_options
 from nsyswrap.cli.recording import (
     RecordingCommand,
     code_option,
@@ -61,7 +61,7 @@ _settings_options = with_options(
         if executor.settings_help
     )
 )
-_FOLDER = click.argument("folder", type=click.Path(readable=False, path_type=Path), metavar="DIR")
+_FOLDER = click.argument("folder", type=PATH, metavar="DIR")
 
 
 @click.group(
@@ -85,7 +85,7 @@ def command() -> None:
         f"nsyswrap batch run plan.toml --executor {executors.NAMES[-1]} --max-running 4",
     ),
 )
-@click.argument("plan", type=click.Path(readable=False, path_type=Path), metavar="PLAN.toml")
+@click.argument("plan", type=PATH, metavar="PLAN.toml")
 @_running_options
 def run(plan: Path, **options: Any) -> None:
     """Run the programs or scenarios of a plan file.

@@ -24,7 +24,15 @@ from nsyswrap.base.threads import usable_cpus
 from nsyswrap.base.version import pip_install
 from nsyswrap.cli.folders import expanded
 from nsyswrap.cli.help import HelpCommand, completes, option
-from nsyswrap.cli.options import OUTPUT, SHOW, check_ending, csv_safe_option, output_option, with_options
+from nsyswrap.cli.options import (
+    OUTPUT,
+    PATH,
+    SHOW,
+    check_ending,
+    csv_safe_option,
+    output_option,
+    with_options,
+)
 from nsyswrap.cli.output import note, print_data, progress_line, say, step, terminal_layout
 from nsyswrap.record.batch import executors
 
@@ -167,13 +175,7 @@ def show_rank_verdicts(results: Sequence[RunResult]) -> None:
         if one.settings_help
     )
 )
-@option(
-    OUTPUT,
-    "--block",
-    type=click.Path(readable=False, path_type=Path),
-    hidden=True,
-    help="A task of an executor.",
-)
+@option(OUTPUT, "--block", type=PATH, hidden=True, help="A task of an executor.")
 def command(
     patterns: Sequence[str],
     *,

@@ -31,6 +31,7 @@ from nsyswrap.cli.gate import gate_options
 from nsyswrap.cli.help import HelpCommand, option
 from nsyswrap.cli.options import (
     OUTPUT,
+    PATH,
     check_csv_safe,
     csv_safe_option,
     output_option,
@@ -89,13 +90,7 @@ run_options = with_options(
         metavar="N",
         help="Run each command N times, in turns.",
     ),
-    option(
-        RUN,
-        "--into",
-        type=click.Path(readable=False, path_type=Path),
-        metavar="DIR",
-        help="Record into DIR/base/run-1, DIR/new/run-1, ...",
-    ),
+    option(RUN, "--into", type=PATH, metavar="DIR", help="Record into DIR/base/run-1, DIR/new/run-1, ..."),
     option(RUN, "--trace", default="cuda,nvtx", show_default=True, metavar="APIS", help="Trace these APIs."),
     option(RUN, "--force", is_flag=True, help="Replace runs in DIR, and files."),
 )

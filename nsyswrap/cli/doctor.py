@@ -139,11 +139,7 @@ def _lines(check: Check, width: int) -> Iterator[str]:
     text = f"{level}{check.subject:{width}}  {check.text}"
     yield from wrapped(text, len(level), whole_words=True)
     if check.cure:
-        yield from _next_lines(printable(check.cure))
-
-
-def _next_lines(cure: str) -> Iterator[str]:
-    """Yield what to do next. A command can be typed line by line: a shell reads on after ``&&``."""
-    first, *rest = cure.replace(" && ", " &&\n").splitlines()
-    yield f"    next: {first}"
-    yield from (f"          {line}" for line in rest)
+        # What to do next. A command can be typed line by line: a shell reads on after ``&&``.
+        first, *rest = printable(check.cure).replace(" && ", " &&\n").splitlines()
+        yield f"    next: {first}"
+        yield from (f"          {line}" for line in rest)

@@ -19,6 +19,8 @@ from nsyswrap.cli.folders import are_ranks, captures_in, listed
 from nsyswrap.cli.help import HelpCommand, option
 from nsyswrap.cli.options import (
     OUTPUT,
+    PATH,
+    PATH_OR_STDOUT,
     captures_argument,
     newest_capture,
     note_replaced,
@@ -61,7 +63,7 @@ FORMS = ("perfetto", "json")
 @option(
     OUTPUT,
     "--perfetto",
-    type=click.Path(readable=False, path_type=Path, allow_dash=True),
+    type=PATH_OR_STDOUT,
     metavar="FILE",
     help="Write a timeline; - is stdout, .gz compresses.",
 )
@@ -74,16 +76,12 @@ FORMS = ("perfetto", "json")
     help="perfetto or json; by default json for .json.",
 )
 @option(
-    OUTPUT,
-    "--parquet",
-    type=click.Path(readable=False, path_type=Path),
-    metavar="DIR",
-    help="Write the events of each kind to DIR/<kind>.parquet.",
+    OUTPUT, "--parquet", type=PATH, metavar="DIR", help="Write the events of each kind to DIR/<kind>.parquet."
 )
 @option(
     OUTPUT,
     "--flamegraph",
-    type=click.Path(readable=False, path_type=Path, allow_dash=True),
+    type=PATH_OR_STDOUT,
     metavar="FILE",
     help="Write GPU time by NVTX range as folded stacks.",
 )

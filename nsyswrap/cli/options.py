@@ -42,6 +42,8 @@ def with_options(*options: Callable[[Command], Command]) -> Callable[[Command], 
     return add
 
 
+PATH = click.Path(readable=False, path_type=Path)
+PATH_OR_STDOUT = click.Path(readable=False, path_type=Path, allow_dash=True)
 SHOW, PART, OUTPUT = "What to show", "Part of the capture", "Output"  # headings of the help
 
 
@@ -67,12 +69,7 @@ top_option = option(
 def csv_option(group: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator that adds --csv."""
     return option(
-        group,
-        "--csv",
-        "csv_folder",
-        type=click.Path(readable=False, path_type=Path),
-        metavar="DIR",
-        help="Write each report to DIR/<report>.csv.",
+        group, "--csv", "csv_folder", type=PATH, metavar="DIR", help="Write each report to DIR/<report>.csv."
     )
 
 
@@ -93,7 +90,7 @@ def output_option(
     help_text: str, *, metavar: str = "DIR", group: str = OUTPUT, **settings: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator that adds -o. With the metavar ``FILE`` it also takes ``-`` for stdout."""
-    path = click.Path(readable=False, path_type=Path, allow_dash=metavar == "FILE")
+    path = PATH_OR_STDOUT if metavar == "FILE" else PATH
     return option(group, "-o", "--output", type=path, metavar=metavar, help=help_text, **settings)
 
 
@@ -121,9 +118,7 @@ def is_given(name: str) -> bool:
     return click.get_current_context().get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
 
 
-captures_argument = click.argument(
-    "captures", nargs=-1, type=click.Path(readable=False, path_type=Path), metavar="[CAPTURE]..."
-)
+captures_argument = click.argument("captures", nargs=-1, type=PATH, metavar="[CAPTURE]...")
 explain_option = option(
     SHOW,
     "--explain",

@@ -20,7 +20,7 @@ from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.base.text import counted, natural_key
 from nsyswrap.cli.folders import captures_in, is_batch, is_folder, listed
 from nsyswrap.cli.help import HelpCommand, option
-from nsyswrap.cli.options import OUTPUT
+from nsyswrap.cli.options import OUTPUT, PATH
 from nsyswrap.cli.output import note, note_not_read, say
 
 with lazy_imports():
@@ -36,15 +36,8 @@ STAYS = (
     cls=HelpCommand,
     examples=("nsyswrap redact run1 -o shared.sqlite", "nsyswrap redact --check shared.sqlite"),
 )
-@click.argument("capture", type=click.Path(readable=False, path_type=Path))
-@option(
-    OUTPUT,
-    "-o",
-    "--output",
-    type=click.Path(readable=False, path_type=Path),
-    metavar="FILE",
-    help="Write the redacted copy.",
-)
+@click.argument("capture", type=PATH)
+@option(OUTPUT, "-o", "--output", type=PATH, metavar="FILE", help="Write the redacted copy.")
 @option(OUTPUT, "--check", is_flag=True, help="List secrets by kind, name and count; exit 1 if any.")
 def command(capture: Path, output: Path | None, *, check: bool) -> None:
     """Remove secrets from a capture before sharing it.

@@ -29,6 +29,7 @@ from nsyswrap.base.text import ascii_layout, counted, printable
 from nsyswrap.cli.help import HelpCommand, option
 from nsyswrap.cli.options import (
     OUTPUT,
+    PATH,
     SHOW,
     captures_argument,
     check_ending,

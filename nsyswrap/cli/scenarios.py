@@ -15,7 +15,7 @@ from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import EXPORT, SCENARIO_FILES, default_output
 from nsyswrap.cli.help import CommandGroup, completes, option
-from nsyswrap.cli.options import OUTPUT, output_option
+from nsyswrap.cli.options import OUTPUT, PATH, output_option
 from nsyswrap.cli.output import (
     check_csv_folder,
     note,
@@ -139,12 +139,7 @@ def explain_scenario(name: str) -> None:
 @option("Runs", "--cross-check", is_flag=True, help="Compare four clocks that time the same launches.")
 @output_option("Write the run folders into this folder.")
 @option(
-    OUTPUT,
-    "--csv",
-    "csv_folder",
-    type=click.Path(readable=False, path_type=Path),
-    metavar="DIR",
-    help="Write the closing tables into this folder.",
+    OUTPUT, "--csv", "csv_folder", type=PATH, metavar="DIR", help="Write the closing tables into this folder."
 )
 @option(OUTPUT, "--force", is_flag=True, help="Replace the runs in the folder.")
 def run_scenario(

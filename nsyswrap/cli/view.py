@@ -20,6 +20,7 @@ from nsyswrap.cli.folders import are_ranks, as_file_name, captures_in, check_num
 from nsyswrap.cli.help import HelpCommand, option
 from nsyswrap.cli.options import (
     OUTPUT,
+    PATH,
     SHOW,
     check_ending,
     newest_capture,
@@ -52,9 +53,7 @@ _HEAD = 2**11  # bytes, in which a page names what wrote it
     cls=HelpCommand,
     examples=("nsyswrap view --open     # the newest run", "nsyswrap view before after -o compared.html"),
 )
-@click.argument(
-    "captures", nargs=-1, type=click.Path(readable=False, path_type=Path), metavar="[CAPTURE|DIR]..."
-)
+@click.argument("captures", nargs=-1, type=PATH, metavar="[CAPTURE|DIR]...")
 @option(
     SHOW, "--by", type=click.Choice(["rank"]), help="Compare the processes of one capture as ranks of a job."
 )
