@@ -128,7 +128,8 @@ def shared_budget(parts: Sequence[tuple[Capture, TimeBreakdown]]) -> TimeBreakdo
     def idle() -> Iterator[tuple[str, IntervalSet]]:
         taken = union(mine.start_ns, mine.end_ns)
         for i, cause in enumerate(CAUSES):
-            cover = _covered(begins, ends, number == i)
+            rows = np.flatnonzero(number == i)
+            cover = union(begins[rows], ends[rows])
             yield cause, difference(cover, taken)
             taken = joined(taken, cover)
 
@@ -142,11 +143,6 @@ def _idle(gaps: Gaps, here: slice) -> Iterator[IntervalSet]:
         rows = gaps.segments_of[cause]
         rows = rows[slice(*np.searchsorted(rows, (here.start, here.stop)))]
         yield union(gaps.segments.start_ns[rows], gaps.segments.end_ns[rows])
-
-
-def _covered(start: NDArray[Any], end: NDArray[Any], marks: NDArray[Any]) -> IntervalSet:
-    rows = np.flatnonzero(marks)
-    return union(start[rows], end[rows])
 
 
 def _gil(

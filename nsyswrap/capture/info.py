@@ -235,18 +235,13 @@ def read_samples(folder: Path, gpus: int) -> Samples:
     Raises CaptureError with the reason if the file is missing, too large or damaged.
     """
     try:
-        rows = _rows(_content(folder / CONDITIONS))
+        content = small_file(folder / CONDITIONS, MOST_BYTES)
+        rows = _rows(content[: content.rfind(b"\n") + 1])  # a run that was killed can leave a part of a line
         _check(rows, gpus)
     except (OSError, ValueError) as error:
         raise CaptureError(f"{CONDITIONS} cannot be read: {why(error)}") from None
     rows = rows[np.argsort(rows[:, 0], kind="stable")]
     return dict(zip(COLUMNS, rows.T, strict=True))
-
-
-def _content(path: Path) -> bytes:
-    """Return the complete lines of the file. A run that was killed can leave a part of a line."""
-    content = small_file(path, MOST_BYTES)
-    return content[: content.rfind(b"\n") + 1]
 
 
 def _rows(content: bytes) -> NDArray[Any]:

@@ -29,15 +29,7 @@ from nsyswrap.base import paths
 from nsyswrap.base.errors import ProgramNotFound, Unavailable, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.options import FOLDER, PROGRAM, RecordingOptions, check_trace
-from nsyswrap.base.run_folder import (
-    DEFAULT_BASE,
-    EXPORT,
-    REPORT,
-    RUN,
-    Status,
-    default_output,
-    outcome_words,
-)
+from nsyswrap.base.run_folder import DEFAULT_BASE, EXPORT, REPORT, RUN, Status, default_output, outcome_words
 from nsyswrap.base.text import quoted
 from nsyswrap.cli.help import option
 from nsyswrap.cli.options import SHOW, csv_option, output_option, report_option, top_option

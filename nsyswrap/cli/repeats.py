@@ -115,7 +115,7 @@ def _spread_lines(figures: Sequence[RunsFigure], runs: Sequence[Path], program: 
         (
             figure.name,
             *(_text(value, figure.unit) for value in (figure.median, min(figure.values), max(figure.values))),
-            _percent(figure.spread_percent),
+            "-" if figure.spread_percent is None else _text(figure.spread_percent, Unit.PERCENT),
             f"{len(figure.values):,}",
         )
         for figure in figures
@@ -163,10 +163,6 @@ def _difference(cost: Cost) -> str:
 
 def _text(value: float, unit: Unit = Unit.NS) -> str:
     return f"{human(float(value), unit)}{' %' if unit is Unit.PERCENT else ''}"
-
-
-def _percent(value: float | None) -> str:
-    return "-" if value is None else _text(value, Unit.PERCENT)
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -26,7 +26,7 @@ import click
 from nsyswrap.base.errors import CommandHint, NotInCapture
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import ascii_layout, counted, printable
-from nsyswrap.cli.help import HelpCommand, option
+from nsyswrap.cli.help import PATH, HelpCommand, option
 from nsyswrap.cli.options import (
     OUTPUT,
     PATH,
@@ -125,7 +125,7 @@ _SCREENS = 5  # of the captures in a folder
 @option(
     OUTPUT,
     "--classes",
-    type=click.Path(readable=False, path_type=Path),
+    type=PATH,
     metavar="FILE",
     help="Classify kernels by the rules in this TOML file first.",
 )
@@ -325,16 +325,12 @@ def _show_screens(captures: Iterable[Capture], asked: ReportOptions) -> None:
         if len(asked.captures) > 1:
             heading = f"== {printable(str(capture.source))}"
             say(f"\n{heading}" if number else heading)
-        _show_screen(capture, asked)
-
-
-def _show_screen(capture: Capture, asked: ReportOptions) -> None:
-    in_file = asked.output is not None
-    text = summary_text(
-        capture, asked.layout, options=asked.selecting, readable=asked.readable, in_file=in_file
-    )
-    _emit(text, asked.output)
-    note_silence(capture, on_screen=not in_file)
+        in_file = asked.output is not None
+        text = summary_text(
+            capture, asked.layout, options=asked.selecting, readable=asked.readable, in_file=in_file
+        )
+        _emit(text, asked.output)
+        note_silence(capture, on_screen=not in_file)
 
 
 def _write(document: Document, plan: ReportPlan) -> None:

@@ -97,20 +97,17 @@ class GpuUsers:
         image = _image(pid)
         process.images.add(image)
         opened = self._opened(pid)
-        if not opened or _is_nsys(image):
+        if not opened or (image and Path(image[0]).name.startswith("nsys")):
             return
         forked = _is_fork(image, process)
         if forked:
             process.inherited |= opened & self._opened(process.parent_pid)
             opened -= process.inherited
-        if opened and not self._maps(pid):
+        if opened and f" {self._device}\n".encode() not in proc.contents(f"/proc/{pid}/maps"):
             process.open_files = _UNSETTLED  # CUDA maps it later
         elif opened:
             name = proc.name(pid)
             self._users[pid] = GpuUser(pid, name, process.parent_pid, forked, _rank(pid))
-
-    def _maps(self, pid: int) -> bool:
-        return f" {self._device}\n".encode() in proc.contents(f"/proc/{pid}/maps")
 
     def _opened(self, pid: int) -> set[str]:
         folder = f"/proc/{pid}/fd"
@@ -128,10 +125,6 @@ def _is_fork(image: Image, process: _Process) -> bool | None:
     """Return True if a process has the image of its parent; None if that is not known."""
     seen = (process.parent.images | {_image(process.parent_pid)} if process.parent else set()) - {()}
     return image in seen if image and seen else None
-
-
-def _is_nsys(image: Image) -> bool:
-    return bool(image) and Path(image[0]).name.startswith("nsys")
 
 
 def _image(pid: int) -> Image:

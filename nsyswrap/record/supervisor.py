@@ -183,14 +183,11 @@ class Supervisor:
                 guard.kill([pid])
             elif guard.state(Path(f"/proc/{pid}")) == b"T":  # stopped: it cannot handle the signal
                 guard.signal_all([pid], signal.SIGCONT)
-            elif self._delivered_at is not None and now > self._delivered_at + OTHERS_S:
-                self._end_other(pid)
-
-    def _end_other(self, pid: int) -> None:
-        """Signal a process that the program started, in another group or since the signal."""
-        if pid not in self._signalled and self._is_program(pid):
-            self._signalled.add(pid)
-            guard.signal_all([pid], signal.SIGTERM)
+            elif self._delivered_at is None or now <= self._delivered_at + OTHERS_S:
+                continue
+            elif pid not in self._signalled and self._is_program(pid):  # of another group, or a new one
+                self._signalled.add(pid)
+                guard.signal_all([pid], signal.SIGTERM)
 
     def _is_hung(self) -> bool:
         """Return True if nsys does nothing any more. If it missed the program's end, make it write first."""

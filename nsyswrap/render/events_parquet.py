@@ -125,7 +125,8 @@ def _columns(capture: Capture, kind: str) -> dict[str, Part]:
     for field, spec in fields.items():
         if spec.kind == "string":
             ids = capture.name_ids(kind) if field == "name" else columns[field]
-            parts[field] = _names(capture, ids)
+            known, codes = distinct(ids)
+            parts[field] = _dictionary(codes, [capture.text(i) for i in known.tolist()])
         else:
             parts[field] = (_texts if spec.kind == "text" else _integers)(columns[field])
         if field == "start_ns" and "end_ns" in fields:
@@ -147,11 +148,6 @@ def _integers(values: NDArray[Any]) -> Part:
 
 def _texts(values: NDArray[Any]) -> Part:
     return lambda rows: pa.array(values[rows].tolist(), pa.string()).dictionary_encode()
-
-
-def _names(capture: Capture, ids: NDArray[Any]) -> Part:
-    known, codes = distinct(ids)
-    return _dictionary(codes, [capture.text(i) for i in known.tolist()])
 
 
 def _dictionary(codes: NDArray[Any], texts: list[str | None]) -> Part:

@@ -251,18 +251,15 @@ class Report:
             return Result(_no_rows(self.schema), (NOTHING_SELECTED,))
         with viewed.exact():
             result = self.compute(viewed, **options)
-        notes = [*self._name_notes(viewed), *result.notes]
+        # Only names that begin with the NVTX range around the launch need the process of a kernel.
+        ranges = viewed.view.nvtx_names and "nvtx-name" in self.qualifiers and viewed.has("kernel")
+        notes = [*(process_notes(viewed.whole, "kernel") if ranges else ()), *result.notes]
         if viewed.view.selection.narrows and not self._rows(result.data):
             notes.append(NOTHING_SELECTED)
         return replace(result, notes=tuple(notes))
 
     def _rows(self, data: Mapping[str, Values]) -> int:
         return len(data[self.columns[0].name])
-
-    def _name_notes(self, viewed: Capture) -> tuple[Note, ...]:
-        """Return the notes on kernel names that begin with the NVTX range around the launch."""
-        ranges = viewed.view.nvtx_names and "nvtx-name" in self.qualifiers and viewed.has("kernel")
-        return process_notes(viewed.whole, "kernel") if ranges else ()
 
     def _nothing_selected(self, viewed: Capture) -> bool:
         if not viewed.view.selection.narrows or self.empty_answers or self.rows_from is None:

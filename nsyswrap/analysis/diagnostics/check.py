@@ -9,12 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.finding import CheckResult
-from nsyswrap.analysis.gpu_operations import (
-    KINDS,
-    GpuOperations,
-    clipped,
-    gpu_operations_of,
-)
+from nsyswrap.analysis.gpu_operations import KINDS, GpuOperations, clipped, gpu_operations_of
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import SPANS
 

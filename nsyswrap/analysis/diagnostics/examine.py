@@ -42,7 +42,10 @@ def examine(capture: Capture) -> Iterator[CheckResult]:
     yield from _gpu_work(capture)
     yield from _numbers(capture)
     yield _unread(capture)
-    yield _size(capture)
+    files = list(paths.matching(capture.path, "*")) or [capture.path]
+    size = sum(map(paths.size, files))
+    rows = sum(map(capture.count, (*KINDS, "api", "nvtx")))
+    yield ok("size", "size", bytes=size, rows=rows, screen_s=_START_S + _SCREEN_S * rows / _MEASURED_ROWS)
 
 
 def _without_export(folder: Path) -> Iterator[CheckResult]:
@@ -134,10 +137,3 @@ def _unread(capture: Capture) -> CheckResult:
     if not capture.unread:
         return ok("contents", "all_read")
     return CheckResult("note", "contents", "unread", {"tables": capture.unread})
-
-
-def _size(capture: Capture) -> CheckResult:
-    files = list(paths.matching(capture.path, "*")) or [capture.path]
-    size = sum(map(paths.size, files))
-    rows = sum(map(capture.count, (*KINDS, "api", "nvtx")))
-    return ok("size", "size", bytes=size, rows=rows, screen_s=_START_S + _SCREEN_S * rows / _MEASURED_ROWS)

@@ -91,15 +91,10 @@ def _events(capture: Capture) -> tuple[Overhead, list[str | None]]:
     start, end, thread, name, overhead_type = (
         np.concatenate([np.empty(0, np.int64), *(part[field] for part in parts)]) for field in _FIELDS
     )
-    label, labels = text_codes(name, lambda i: _label(capture.text(i)))
+    label, labels = text_codes(name, lambda i: (capture.text(i) or "unnamed").partition("(")[0])
     events = Overhead(start, end, thread, label, np.isin(overhead_type, schema.CUDA_OVERHEAD_TYPES))
     _, once = np.unique(np.stack(events[:4]), axis=1, return_index=True)
     return events.of(np.sort(once)), labels
-
-
-def _label(text: str | None) -> str:
-    """Cut off what follows a bracket, such as the path of each library that was loaded."""
-    return (text or "unnamed").partition("(")[0]
 
 
 def _api_calls(capture: Capture) -> Covers:

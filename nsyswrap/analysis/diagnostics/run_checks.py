@@ -46,11 +46,16 @@ def check_run(capture: Capture) -> Iterator[CheckResult]:
     if made.unknown:
         yield unknown(CLOCKS, "conditions_unknown", why=made.unknown)
     for gpu in made.gpus:
-        yield from _idle_clock(gpu)
+        if _is_mostly_idle(gpu):
+            numbers: Numbers = {"gpu": gpu.gpu.index, "idle_percent": gpu.idle_percent}
+            yield info(CLOCKS, "idle_clock", len(gpu.seconds), **numbers)
         yield from _sound(gpu)
     if made.facts.gpus and not list(_other_processes(made)):
         yield _alone(made)
-    yield from _load(made)
+    # Compare the load before the run, which the program has no part in, with the cores of the machine.
+    host = made.facts.host
+    if host.load and host.machine_cores and host.load[0] >= host.machine_cores:
+        yield info(LOAD, "host_load", 1, load=host.load[0], cores=host.machine_cores)
 
 
 def _doubts(made: RunConditions) -> Iterator[CheckResult]:
@@ -143,12 +148,6 @@ def _unsure(gpu: Gpu) -> list[GpuProcess]:
     return [process for process in gpu.processes if process.in_run is None and process.began_before]
 
 
-def _idle_clock(gpu: WorkingGpu) -> Iterator[CheckResult]:
-    if _is_mostly_idle(gpu):
-        numbers: Numbers = {"gpu": gpu.gpu.index, "idle_percent": gpu.idle_percent}
-        yield info(CLOCKS, "idle_clock", len(gpu.seconds), **numbers)
-
-
 def _is_mostly_idle(gpu: WorkingGpu) -> bool:
     return gpu.idle_percent is not None and gpu.idle_percent >= _MOSTLY_PERCENT
 
@@ -178,10 +177,3 @@ def _alone(made: RunConditions) -> CheckResult:
     if _are_known(_gpus(made)):
         return ok(PROCESSES, "no_other_process")
     return unknown(PROCESSES, "processes_unknown")
-
-
-def _load(made: RunConditions) -> Iterator[CheckResult]:
-    """Compare the load before the run, which the program has no part in, with the cores of the machine."""
-    host = made.facts.host
-    if host.load and host.machine_cores and host.load[0] >= host.machine_cores:
-        yield info(LOAD, "host_load", 1, load=host.load[0], cores=host.machine_cores)

@@ -224,7 +224,7 @@ def match(members: Sequence[RankCapture]) -> CollectiveMatches:
     for key in dict.fromkeys(key for of_member in sequences for key in of_member):
         having = [number for number, of_member in enumerate(sequences) if key in of_member]
         counts = [len(sequences[number][key]) for number in having]
-        name = _short(key[1])
+        name = key[1].partition("(")[0].partition("<")[0]
         if len(having) < _FEWEST_RANKS:
             notes.append(alone := Note("collective_alone", {"name": name}))
             if isinstance(key[0], int):  # otherwise the other ranks of the communicator were not profiled
@@ -326,7 +326,3 @@ def selected_kernels(member: RankCapture) -> NDArray[Any]:
     """Return the positions of a rank's selected kernels among all its kernels."""
     every, chosen = (c.columns("kernel", "row")["row"] for c in (member.everything, member.capture))
     return np.searchsorted(every, chosen)
-
-
-def _short(name: str) -> str:
-    return name.partition("(")[0].partition("<")[0]

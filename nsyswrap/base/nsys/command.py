@@ -93,11 +93,7 @@ _FAULTS = (
         "this nsys says: {}",
         "see `nsys profile --help` and --nsys-arg",
     ),
-    (
-        r"Illegal --trace argument 'nccl'",
-        "this nsys cannot trace nccl",
-        ADVICE_FOR_NCCL,
-    ),
+    (r"Illegal --trace argument 'nccl'", "this nsys cannot trace nccl", ADVICE_FOR_NCCL),
     (r"Illegal --.*", "nsys says: {}", "see `nsys profile --help`"),
     (r"Failed to create '.*", "nsys says: {}", "check that the output folder is writable"),
     (r".*(?:Importation|Exportation) (?:failed|error).*", "nsys says: {}", ""),

@@ -169,7 +169,7 @@ class Search(ValueSearch):
         folders = [part.casefold() for part in parts[2::2]]
         absolute = _is_absolute(path)
         for i, name in enumerate(parts[2::2]):
-            if not name or _is_removed(name):
+            if not name or name.startswith(REMOVED) or not name.strip(_FILL):
                 continue
             personal = _is_person(folders, i, absolute=absolute)
             if not personal:
@@ -220,10 +220,6 @@ def _is_person(folders: list[str], i: int, *, absolute: bool) -> bool:
 def _is_shard(folder: str) -> bool:
     """Return True for a folder between ``home`` and the folder of a person."""
     return len(folder) <= 2 or folder.isdigit() or folder in _GROUPS  # noqa: PLR2004 - /home/za/zaphod
-
-
-def _is_removed(name: str) -> bool:
-    return name.startswith(REMOVED) or not name.strip(_FILL)
 
 
 def _is_word(text: str, start: int, end: int) -> bool:

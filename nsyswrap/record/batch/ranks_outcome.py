@@ -142,7 +142,8 @@ def _failure(spec: TaskSpec, folder: Path, name: str, code: int) -> Status | Non
     line, code_of_rank = first_failure(errors) if spec.launcher else ("", None)
     why = line or _last(errors)
     message = f"{name} ended with exit code {code}{': ' if why else ''}{why}"
-    silent = [rank for rank in _expected(spec) if rank not in statuses]
+    expected = profiled_ranks(spec) if spec.profiled else ()  # to write a status
+    silent = [rank for rank in expected if rank not in statuses]
     if silent and not rank_folders(folder):
         hint = f"see {PROGRAM_ERRORS} in the run folder"
         return Status("not_started", None, None, _NOT_STARTED, f"no rank began: {message}", hint)
@@ -150,11 +151,6 @@ def _failure(spec: TaskSpec, folder: Path, name: str, code: int) -> Status | Non
         return _without_capture(f"{_listed(silent)} ended without a status; {message}")
     code = code_of_rank or code
     return Status("program_failed", code, None, code, message)
-
-
-def _expected(spec: TaskSpec) -> tuple[int, ...]:
-    """Return the ranks that write a status: those that we profile."""
-    return profiled_ranks(spec) if spec.profiled else ()
 
 
 def _statuses(folder: Path) -> dict[int, Status]:

@@ -198,16 +198,13 @@ class Sampler:
                 self._note_processes()
                 query_at = due + _QUERY_S
             for position in range(len(self._devices)):
-                self._write_row(position, file)
+                time_ns, sample = time.time_ns(), self._devices[position].sample()
+                if not self._stopped.is_set():
+                    file.write(_line(time_ns, position, *sample))
+                    self._rows[position] += 1
             costs_s.append(time.thread_time() - cpu_s)
             slow_s = min(costs_s) / _MOST_CPU if len(costs_s) == _JUDGED else 0.0
             due = max(due + max(INTERVAL_S, slow_s), time.monotonic())
-
-    def _write_row(self, position: int, file: TextIO) -> None:
-        time_ns, sample = time.time_ns(), self._devices[position].sample()
-        if not self._stopped.is_set():
-            file.write(_line(time_ns, position, *sample))
-            self._rows[position] += 1
 
     def _note_processes(self) -> None:
         listed = [device.process_ids() for device in self._devices]

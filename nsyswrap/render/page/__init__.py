@@ -146,12 +146,7 @@ def _page(title: str, subject: Subject, left_out: Sequence[UnreadCapture]) -> st
     if left_out:
         sections.insert(0, (_NOT_READ, "Not read", _not_read(left_out)))
     title = f"{title} ({subject.selected})" if subject.selected else title
-    return document(
-        title,
-        sections,
-        scripts=_SCRIPTS,
-        head=_first_line(title, subject),
-    )
+    return document(title, sections, scripts=_SCRIPTS, head=_first_line(title, subject))
 
 
 def _first_line(title: str, subject: Subject) -> Markup:

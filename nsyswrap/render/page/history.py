@@ -179,7 +179,7 @@ def _series_section(
         element("p", f"{more:,} more in the table, all without a larger change.", class_="note")
         if more > 0
         else None,
-        folded_table(_rows_table(history, series), title, top=len(series)),
+        folded_table(table_of(_ROWS, [_table_row(history, one) for one in series]), title, top=len(series)),
     )
 
 
@@ -235,10 +235,6 @@ def _presence(history: History, series: Series) -> Iterator[str]:
         yield f"first seen at {history.points[there[0]].label}"
     if there and there[-1] < len(history.points) - 1:
         yield f"last seen at {history.points[there[-1]].label}"
-
-
-def _rows_table(history: History, series: Sequence[Series]) -> Table:
-    return table_of(_ROWS, [_table_row(history, one) for one in series])
 
 
 def _table_row(history: History, series: Series) -> tuple[object, ...]:

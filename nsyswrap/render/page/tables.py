@@ -5,7 +5,7 @@ A cell holds the value as text for people and, if it is a number, the unrounded 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from nsyswrap.analysis.kernel_names import distinct_names
 from nsyswrap.base.text import counted, shorten_all
@@ -98,15 +98,10 @@ def _tools(table: Table, name: str, rows: int) -> Markup:
 
 def _body(columns: Sequence[Column], rows: Sequence[tuple[object, ...]]) -> Markup:
     names = [i for i, column in enumerate(columns) if column.kernels]
-    shortened = _short_names({str(row[i]) for row in rows for i in names if row[i] is not None})
+    readable = distinct_names({str(row[i]) for row in rows for i in names if row[i] is not None})
+    shortened = dict(zip(readable, shorten_all(list(readable.values()), NAME_WIDTH), strict=True))
     cells = ([_cell(*pair, shortened) for pair in zip(columns, row, strict=True)] for row in rows)
     return element("tbody", *(element("tr", *row) for row in cells))
-
-
-def _short_names(names: Iterable[str]) -> dict[str, str]:
-    """Return a short name for each kernel name. Different kernels get different short names."""
-    readable = distinct_names(names)
-    return dict(zip(readable, shorten_all(list(readable.values()), NAME_WIDTH), strict=True))
 
 
 def _cell(column: Column, value: object, shortened: Mapping[str, str]) -> Markup:

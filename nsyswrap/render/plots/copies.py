@@ -21,15 +21,7 @@ from nsyswrap.analysis.transfers import MEMSET_KIND, TIMED, gpu_memory, per_s, t
 from nsyswrap.base.units import Unit, duration, human
 from nsyswrap.render.colors import MEMSET, copy_color
 from nsyswrap.render.plots import Plot, notes_of, table_for
-from nsyswrap.render.plots.figure import (
-    Sheet,
-    axes_of_each,
-    for_title,
-    hue,
-    log_axis,
-    points,
-    sheet,
-)
+from nsyswrap.render.plots.figure import Sheet, axes_of_each, for_title, hue, log_axis, points, sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -21,15 +21,7 @@ from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, human, percent
 from nsyswrap.render.colors import kernel_color
 from nsyswrap.render.plots import Plot, notes_of, table_for
-from nsyswrap.render.plots.figure import (
-    GRAY,
-    Sheet,
-    axes_of_each,
-    for_title,
-    hue,
-    log_axis,
-    sheet,
-)
+from nsyswrap.render.plots.figure import GRAY, Sheet, axes_of_each, for_title, hue, log_axis, sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

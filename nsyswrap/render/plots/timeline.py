@@ -407,12 +407,7 @@ def _window(capture: Capture, usage: Mapping[str, Values]) -> tuple[int, int]:
     if not len(starts):
         if capture.view.selection.narrows:
             raise nothing_selected(capture, _NOTHING)
-        raise NotInCapture(
-            _NOTHING,
-            why_absent([capture], ["api"]),
-            source=capture.source,
-            holds=True,
-        )
+        raise NotInCapture(_NOTHING, why_absent([capture], ["api"]), source=capture.source, holds=True)
     return int(starts.min()), int(ends.max())
 
 

@@ -20,14 +20,7 @@ from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit
 from nsyswrap.reports import SUMMARIES, find_report
 from nsyswrap.reports.answer.line import whole_percent
-from nsyswrap.reports.runs.digest import (
-    CONDITIONS,
-    JUDGED,
-    RANK_COLUMNS,
-    TOTALS,
-    WORK,
-    totals,
-)
+from nsyswrap.reports.runs.digest import CONDITIONS, JUDGED, RANK_COLUMNS, TOTALS, WORK, totals
 from nsyswrap.reports.summary import answer_with_lines
 from nsyswrap.reports.table import Column, Schema, Table, table_of
 

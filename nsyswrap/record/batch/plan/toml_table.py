@@ -60,14 +60,7 @@ def one_of(*choices: str) -> ValueKind:
     return ValueKind(" or ".join(map(repr, choices)), lambda value: value in choices)
 
 
-_KINDS = {
-    "text": TEXT,
-    "texts": TEXTS,
-    "flag": FLAG,
-    "count": COUNT,
-    "seconds": SECONDS,
-    "delay": DELAY,
-}
+_KINDS = {"text": TEXT, "texts": TEXTS, "flag": FLAG, "count": COUNT, "seconds": SECONDS, "delay": DELAY}
 # The keys of [nsys], in their order: the name of the option, and the kind of its value
 NSYS = {
     row.key: (name, one_of(*row.choices) if row.choices else _KINDS[row.values])

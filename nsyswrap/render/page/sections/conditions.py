@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.conditions import FEWEST_SAMPLES, RunConditions, Spread, WorkingGpu, run_conditions_of
+from nsyswrap.analysis.conditions import FEWEST_SAMPLES, RunConditions, WorkingGpu, run_conditions_of
 from nsyswrap.base.run_facts import Gpu, Host
 from nsyswrap.base.text import counted, shorten, without_folders
 from nsyswrap.base.units import percent
@@ -71,14 +71,10 @@ def _figures(gpu: WorkingGpu) -> Iterator[tuple[str, str, str]]:
         ("Temperature", gpu.temperature_c, " °C"),
     ):
         if spread:
-            yield name, f"{spread.median:.0f}{unit}", _range(spread)
+            yield name, f"{spread.median:.0f}{unit}", f"from {spread.least:.0f} to {spread.most:.0f}"
     if gpu.throttled_percent is not None:
         reasons = ", ".join(f"{name} {percent(share)}" for name, share in (gpu.throttled or {}).items())
         yield "Throttled", percent(gpu.throttled_percent), reasons or "in no sample"
-
-
-def _range(spread: Spread) -> str:
-    return f"from {spread.least:.0f} to {spread.most:.0f}"
 
 
 def _figure(name: str, value: str, explanation: str) -> Markup:

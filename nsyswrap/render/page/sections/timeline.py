@@ -90,7 +90,8 @@ def _pictures(
         lanes = {label: every for label in labels if (every := _lanes(captures[label]))}
         ends = _ends(lanes.values()) if lanes else (0, 0)
         for label, every in lanes.items():
-            busiest = _busiest(every)
+            order = np.argsort([-len(lane) for lane in every], kind="stable")[:_LANES]
+            busiest = [every[i] for i in sorted(order.tolist())]
             answer = subject.summaries[label].answer
             where = focus(captures[label], answer.findings if answer else (), ends)
             captures[label].release_columns({"api": (*SPANS, "global_tid")})
@@ -117,12 +118,6 @@ def _ends(every: Iterable[list[Lane]]) -> tuple[int, int]:
     """Return the first start and the last end, in ns, so that all parts of one capture share a window."""
     lanes = [lane for part in every for lane in part]
     return min(int(lane.start_ns.min()) for lane in lanes), max(int(lane.end_ns.max()) for lane in lanes)
-
-
-def _busiest(every: list[Lane]) -> list[Lane]:
-    """Return the lanes with the most events, in the order given."""
-    order = np.argsort([-len(lane) for lane in every], kind="stable")[:_LANES]
-    return [every[i] for i in sorted(order.tolist())]
 
 
 def _frame(label: str, name: str, content: dict[str, Any], left_out: tuple[int, int]) -> Markup:

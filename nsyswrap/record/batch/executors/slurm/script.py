@@ -87,7 +87,7 @@ def job_script(batch: Batch, plan: Plan, offset: int = 0, group: SubmissionGroup
         "nsyswrap_run=$PWD/$1",
         'cd -- "$OLDPWD"',
         *_enter(plan),
-        *_guard(plan),
+        *_GUARD.format(umask="027" if plan.share else "077").splitlines(),
         *([f"export {NAMED_PYTHON_VARIABLE}=1"] if plan.names_python else []),
         *_setup(plan.setup),
         *_start(plan, group),
@@ -124,11 +124,6 @@ def _enter(plan: Plan) -> list[str]:
     A node that lacks the folder says so in its log; the run then ends as not started.
     """
     return [f"cd -- {shlex.quote(plan.specs[0].cwd)} || true"] if plan.specs else []
-
-
-def _guard(plan: Plan) -> list[str]:
-    """Return the lines that write the status of a run whose setup fails, or whose Python is missing."""
-    return _GUARD.format(umask="027" if plan.share else "077").splitlines()
 
 
 def _setup(lines: Sequence[str]) -> Iterator[str]:

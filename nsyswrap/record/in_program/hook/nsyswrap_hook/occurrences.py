@@ -147,7 +147,9 @@ def _note_absent(owner: object, owner_name: str, name: str) -> None:
 def counting(function: Any, occurrences: OccurrenceSteps) -> Any:  # noqa: ANN401 - a function of the program
     """Return a function for use in place of ``function``: each call is an occurrence."""
     begin, end = notes.guarded(occurrences.begin), notes.guarded(occurrences.end)
-    if _is_coroutine(function):
+    import inspect
+
+    if inspect.iscoroutinefunction(function):
 
         @functools.wraps(function)
         async def awaited(*args: Any, **keywords: Any) -> Any:  # noqa: ANN401
@@ -168,12 +170,6 @@ def counting(function: Any, occurrences: OccurrenceSteps) -> Any:  # noqa: ANN40
             end()
 
     return called
-
-
-def _is_coroutine(function: object) -> bool:
-    import inspect
-
-    return inspect.iscoroutinefunction(function)
 
 
 def at_range(text: str, make_steps: Callable[[], StepRecorder]) -> None:

@@ -111,18 +111,14 @@ def drain() -> None:
         cuda = getattr(sys.modules.get("torch"), "cuda", None)
         if cuda is not None and cuda.is_initialized():
             for device in range(cuda.device_count()):
-                if _is_used(device):
+                has_context = getattr(sys.modules["torch"]._C, "_cuda_hasPrimaryContext", None)  # noqa: SLF001
+                if has_context is None or bool(has_context(device)):
                     cuda.synchronize(device)
         else:  # the program may use CUDA in another way
             ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOLOAD | os.RTLD_NOW).cuCtxSynchronize()
     except (OSError, AttributeError, RuntimeError) as error:
         if not isinstance(error, OSError):  # libcuda is not loaded
             notes.failed(error)
-
-
-def _is_used(device: int) -> bool:
-    has_context = getattr(sys.modules["torch"]._C, "_cuda_hasPrimaryContext", None)  # noqa: SLF001
-    return has_context is None or bool(has_context(device))
 
 
 def is_open() -> bool:
