@@ -43,7 +43,7 @@ with lazy_imports():  # most captures have one process
     from nsyswrap.analysis.ranks import waiting as waits
 
 
-__all__ = ["READS", "WORTH_PERCENT", "advice_of", "advise_processes"]
+__all__ = ["READS", "WORTH_PERCENT", "advice_of", "advise_processes", "waiting_for_rank"]
 
 # The fields that findings are computed from, by kind of event.
 READS = {
@@ -126,7 +126,9 @@ def advise_processes(
         if len(parts) > 1:
             part.finish()
     largest: dict[FindingKind, Finding] = {}
-    wait = _waiting_for_rank(capture, parts, least_percent)
+    talks = len(parts) > 1 and communicating(capture, gpu_operations_of(capture)).any()
+    labels = [f"process {part.process_id}" for part in parts]
+    wait = waiting_for_rank(labels, parts, least_percent) if talks else None
     for number, pieces in enumerate(of_processes):
         for piece in pieces:
             if wait and number in wait[0] and piece.kind != "exposed_communication":
@@ -211,14 +213,15 @@ def _shares(piece: Finding, others: Sequence[Finding]) -> tuple[FindingKind, ...
     )
 
 
-def _waiting_for_rank(
-    capture: Capture, parts: Sequence[JudgedProcess], least_percent: float
-) -> tuple[list[int], Finding] | None:
-    """Return the processes that wait, by number, and the finding, if one is regularly the last."""
-    if len(parts) <= 1 or not communicating(capture, gpu_operations_of(capture)).any():
-        return None
+def waiting_for_rank(
+    labels: Sequence[str], parts: Sequence[JudgedProcess], least_percent: float = WORTH_PERCENT
+) -> tuple[dict[int, int], Finding] | None:
+    """Return the finding if one rank is regularly the last, and the time in ns that each other one waits.
+
+    ``parts`` are the judged parts of ranks or processes. Those that wait are given by their number.
+    """
     job = jobs.make_job(
-        [members.RankCapture(f"process {part.process_id}", None, part.view) for part in parts]
+        [members.RankCapture(label, None, part.view) for label, part in zip(labels, parts, strict=True)]
     )
     if not len(job.matched) or job.matched.doubts:
         return None
@@ -240,9 +243,9 @@ def _waiting_for_rank(
         "rank_waiting",
         parts[most].window_ns,
     )
-    waiting = [
-        number
+    waiting = {
+        number: ns
         for number, (ns, part) in enumerate(zip(result.for_ns[:, late].tolist(), parts, strict=True))
         if 100.0 * ns >= least_percent * part.window_ns
-    ]
+    }
     return waiting, found
