@@ -110,15 +110,37 @@ class DeviceTime:
 
 
 @dataclass(frozen=True)
+class RankShare:
+    """What one rank of a job did in its judged part; times in ns, summed over its devices.
+
+    ``exposed_ns`` is the time in communication kernels without own work on that GPU. ``blocking_ns`` is the
+    part of it in which launched work waited for them, ``waiting_ns`` that in which the rank waited for other
+    ranks; None if unknown. ``last`` counts the ``collectives`` in which the rank arrived last.
+    ``cost_percent`` has the findings on this rank, with the share of its time that each is about.
+    """
+
+    label: str
+    window_ns: int
+    busy_ns: int
+    exposed_ns: int
+    blocking_ns: int | None
+    waiting_ns: int | None
+    last: int
+    collectives: int
+    cost_percent: Mapping[str, float]
+
+
+@dataclass(frozen=True)
 class Answer:
     """How busy the GPU was, why it was idle, and what to do.
 
-    ``scope`` is "steady part", "whole capture" or "selected part"; ``why_whole`` says why there is no steady
-    part. ``steps``, ``start_up`` and ``other_loops`` are of the process with the most GPU work; the start-up
-    ends with the warm-up steps if no other loop is before them. ``withheld`` says why
-    there is no verdict: then ``findings`` is empty. ``facts`` name no cost. ``utilization`` is None where no
-    shapes were recorded. ``remarks`` are on the steps;
-    ``notes`` are what else readers must know, and what could not be looked at.
+    ``scope`` is "steady part", "whole capture" or "selected part", of ranks that differ in it "judged part";
+    ``why_whole`` says why there is no steady part. ``steps``, ``start_up`` and ``other_loops`` are of the
+    process with the most GPU work; the start-up ends with the warm-up steps if no other loop is before
+    them. ``withheld`` says why there is no verdict: then ``findings`` is empty. ``facts`` name no cost.
+    ``utilization`` is None where no shapes were recorded. ``remarks`` are on the steps; ``notes`` are
+    what else readers must know, and what could not be looked at. ``ranks`` is empty unless several ranks
+    of a job are judged together.
     """
 
     scope: str
@@ -133,6 +155,7 @@ class Answer:
     other_loops: tuple[OtherLoop, ...] = ()
     facts: tuple[Finding, ...] = ()
     utilization: Utilization | None = None
+    ranks: tuple[RankShare, ...] = ()
 
     @property
     def window_ns(self) -> int:

@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from nsyswrap.cli.report_options import ReportOptions
     from nsyswrap.render.formats import Content, Document
     from nsyswrap.reports import ReportRequest
+    from nsyswrap.reports.answer import AnswerLine
     from nsyswrap.reports.table import Table
 
 with lazy_imports():
@@ -76,8 +77,9 @@ with lazy_imports():
     from nsyswrap import reports
     from nsyswrap.base import files, links, not_read, paths
     from nsyswrap.cli import explain, folders, ncu, repeats, report_options, report_ranks
-    from nsyswrap.render import names
-    from nsyswrap.reports import ranks, summary
+    from nsyswrap.render import names, summary_screen
+    from nsyswrap.render.formats import text as text_format
+    from nsyswrap.reports import answer, ranks, summary
 
 _OF_ANY_CAPTURE = "nsyswrap report CAPTURE -"  # in a line of code of the advice
 _UNSET: dict[str, Any] = {"readable": False, "top": None}
@@ -298,8 +300,9 @@ def _show_ranks(plan: ReportPlan) -> int:
         note(f"nsyswrap: {members[0].label} is the only rank that can be read: nothing to compare it with")
     elif members:
         captures = {member.label: member.capture for member in members}
+        job = report_ranks.answer(members) if asked.answers_job else None
         tables, missing = report_ranks.made(members, plan.requests, asked.rank_reports)
-        _write(formats.Document(tables, captures, asked.selection, missing, not_read=left_out), plan)
+        _write(formats.Document(tables, captures, asked.selection, missing, not_read=left_out, job=job), plan)
         note_replaced(captures.values())
     return not_read.exit_code_of(left_out)
 
@@ -361,12 +364,24 @@ def _write(document: Document, plan: ReportPlan) -> None:
             _emit(formats.in_one(contents.values()), asked.output, is_data=True, for_people=for_people)
             return
         left_out = [f"not read: {printable(capture.text)}" for capture in document.not_read]
-        content = "\n".join([*(left_out if asked.output else ()), *map(str, contents.values())])
+        job = [_job_text(document.job[1], plan)] if document.job else []
+        content = "\n".join([*(left_out if asked.output else ()), *job, *map(str, contents.values())])
         if not asked.output:
             sources = plan.given or [capture.source for capture in document.captures.values()]
             again = report_command(*sources, options=asked.selecting)
             content = content.replace(_OF_ANY_CAPTURE, f"{again} -")
         _emit(content, asked.output)
+
+
+def _job_text(lines: Iterable[AnswerLine], plan: ReportPlan) -> str:
+    """Return the answer over all ranks; with the command that shows them again, but in a file."""
+    asked = plan.asked
+    if not asked.output:
+        command = report_command(*plan.given or asked.captures, options=["--by", "rank", *asked.selecting])
+        lines = answer.with_command(lines, command)
+    return text_format.styled(
+        summary_screen.answer_texts(lines, asked.layout.width), color=asked.layout.color
+    )
 
 
 def _write_in_turn(tables: Iterator[Table], asked: ReportOptions) -> None:

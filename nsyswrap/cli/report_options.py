@@ -78,7 +78,7 @@ class ReportOptions:
         of_captures, over_ranks = ranks.split(self.named_reports)
         if self.by and "all" in of_captures:
             over_ranks = list(ranks.NAMES)
-        elif self.by and not self.named_reports:
+        elif self.by and not self.named_reports and not self.format.without_reports:
             over_ranks = list(ranks.SCREEN)
         return of_captures, over_ranks
 
@@ -91,6 +91,12 @@ class ReportOptions:
     def by_rank(self) -> bool:
         """True if captures are ranks of one job."""
         return bool(self.by or self.rank_reports)
+
+    @property
+    def answers_job(self) -> bool:
+        """True if the answer over all ranks comes first: no report is named."""
+        has_answer = self.form == "text" or self.format.has_answers or self.format.without_reports
+        return has_answer and self.prints_tables and not self.named_reports
 
     @property
     def is_screen(self) -> bool:
@@ -194,10 +200,10 @@ class ReportOptions:
             raise UsageError(
                 f"--format {self.form} needs -o", "name a file, or a folder for several reports, with -o"
             )
-        if self.format.without_reports and (self.named_reports or self.by or self.csv_folder):
+        if self.format.without_reports and (self.named_reports or self.csv_folder):
             raise UsageError(
                 f"--format {self.form} is the answer alone",
-                "use --format json for reports, or omit -r, --by and --csv",
+                "use --format json for reports, or omit -r and --csv",
             )
         if self.format.one_table and not self.named_reports:
             raise UsageError(

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from nsyswrap.analysis.answer import Answer
+from nsyswrap.analysis.ranks.answer import answer_of_ranks
 from nsyswrap.analysis.ranks.members import RankCapture, check_different, places, processes
 from nsyswrap.analysis.steps import judged_alike
 from nsyswrap.base.errors import NotInCapture
@@ -22,6 +25,7 @@ from nsyswrap.cli.options import newest_capture
 from nsyswrap.cli.output import make_tables, note, note_not_read, note_remarks, step, wrapped
 from nsyswrap.render.formats.text import heading
 from nsyswrap.reports import ReportRequest, ranks
+from nsyswrap.reports.answer import AnswerLine, answer_lines
 from nsyswrap.reports.make import CAPTURE, MadeReports, MissingReport, combine
 from nsyswrap.reports.table import Column, Table
 from nsyswrap.reports.wording.ranks import missing_ranks
@@ -82,6 +86,16 @@ def made(
     tables, missing = make_tables({member.label: member.capture for member in members}, requests)
     by_rank = [_by_rank(table, members) for table in tables]
     return [*across.combined(), *by_rank], [*across.missing, *missing]
+
+
+def answer(members: Sequence[RankCapture]) -> tuple[Answer, list[AnswerLine]] | None:
+    """Return the answer over all ranks and its lines; None if fewer than two of them have GPU work."""
+    alike = _judged_alike(members)
+    with suppress(NotInCapture), step("judging all ranks …"):  # the tables say what is missing
+        over_all = answer_of_ranks(alike)
+        if over_all is not None:
+            return over_all, answer_lines(alike[0].capture, over_all)
+    return None
 
 
 def _judged_alike(members: Sequence[RankCapture]) -> list[RankCapture]:

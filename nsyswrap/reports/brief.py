@@ -11,9 +11,10 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from nsyswrap.analysis.answer import Answer, answer_of
+from nsyswrap.analysis.answer import Answer, RankShare, answer_of
 from nsyswrap.analysis.conditions import run_conditions_of
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.no_gpu_work import has_gpu_work
@@ -46,6 +47,7 @@ _SIZES = ((6, 400), (5, 240), (4, 180), (3, 140), (3, 100), (2, 70), (1, 50), (0
 _ROW_SIZES = ((24, 400), (18, 240), (14, 180), (10, 140), (7, 100), (4, 70), (2, 40), (0, 10))  # of a table
 _NS_PER_MS = 1e6
 _DIGITS = 6  # significant ones of a figure
+_MOST_RANKS = 8
 _MOST_GPUS, _MOST_LOOPS, _MOST_OUTLIERS, _MOST_STATES, _MOST_WORDS = 4, 3, 5, 8, 12
 _PROGRAM = ("PROGRAM",)
 _MOST_COMMAND_BYTES = 800  # of a command or path that is of many runs: a longer one is left out, not cut
@@ -60,7 +62,58 @@ def brief_of(capture: Capture) -> dict[str, Any]:
     """Return the answer of a capture as numbers, texts, lists and dicts. What is not known is None."""
     capture = capture.decided()
     answer = answer_of(capture)
-    packet = _fitting(lambda findings, characters: _packet(capture, answer, findings, characters))
+    return _of_size(lambda findings, characters: _packet(capture, answer, findings, characters), capture)
+
+
+def brief_of_ranks(captures: Sequence[Capture], answer: Answer) -> dict[str, Any]:
+    """Return the answer over all ranks of a job. ``capture`` in it is that of the first rank."""
+    capture = captures[0].decided()
+    selection = capture.view.selection
+    if len({one.view.selection.processes for one in captures}) > 1:  # each rank is a process
+        selection = replace(selection, processes=())
+    sources = list(dict.fromkeys(str(one.source) for one in captures))
+    skew = ["nsyswrap", "report", *sources, "--by", "rank", "-r", "rank_waiting,rank_skew"]
+    skew += [*selection.options, "--format", "json"]
+    behind = [{"why": "waiting by rank, slowest ranges and kernels", "argv": skew}]
+    fits = len(shlex.join(skew)) <= _MOST_COMMAND_BYTES
+
+    def packet(findings: int, characters: int) -> dict[str, Any]:
+        whole = {**_packet(capture, answer, findings, characters), "facts": []}  # they name no rank
+        whole["judged"]["options"] = [*selection.options, *_steps_option(capture)]
+        ranks = [_rank(rank, characters) for rank in _waiting_most(answer)[:_MOST_RANKS]]
+        left_out = max(0, len(answer.ranks) - _MOST_RANKS)
+        return {**whole, "next": behind if fits else [], "ranks": ranks, "ranks_left_out": left_out}
+
+    return _of_size(packet, capture)
+
+
+def _waiting_most(answer: Answer) -> list[RankShare]:
+    """Return the ranks, those that wait most first, then the least busy."""
+
+    def order(rank: RankShare) -> tuple[float, float]:
+        window = max(rank.window_ns, 1)
+        return -(rank.waiting_ns or 0) / window, rank.busy_ns / window
+
+    return sorted(answer.ranks, key=order)
+
+
+def _rank(rank: RankShare, characters: int) -> dict[str, Any]:
+    def share(ns: int | None) -> float | None:
+        return None if ns is None else _figure(100.0 * ns / max(rank.window_ns, 1))
+
+    return {
+        "rank": _cut(rank.label, characters),
+        "busy_percent": share(rank.busy_ns),
+        "exposed_communication_percent": share(rank.exposed_ns),
+        "waiting_percent": share(rank.waiting_ns),
+        "last": rank.last,
+        "of_collectives": rank.collectives,
+    }
+
+
+def _of_size(make: Callable[[int, int], dict[str, Any]], capture: Capture) -> dict[str, Any]:
+    """Return the first packet that fits, without commands if none does."""
+    packet = _fitting(make)
     if _fits(packet):
         return packet
     _, characters = _SIZES[-1]

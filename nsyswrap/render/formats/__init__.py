@@ -49,6 +49,7 @@ class Document(NamedTuple):
     """Tables to write, the captures they are made of by label, and the reports that are missing.
 
     ``answers`` are the answers that stand before the tables and their lines, by label of the capture.
+    ``job`` is the answer over all ranks, with its lines, if the captures are ranks and no report is named.
     ``not_read`` are the captures that were asked for and cannot be read.
     """
 
@@ -58,6 +59,7 @@ class Document(NamedTuple):
     missing: Sequence[MissingReport] = ()
     answers: Mapping[str, tuple[Answer | None, Sequence[AnswerLine]]] = MappingProxyType({})
     not_read: Sequence[UnreadCapture] = ()
+    job: tuple[Answer, Sequence[AnswerLine]] | None = None
 
 
 class Format(NamedTuple):

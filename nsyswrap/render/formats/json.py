@@ -22,7 +22,7 @@ from nsyswrap.reports.make import MissingReport, combine
 from nsyswrap.reports.table import Table
 
 ENVELOPE = "nsyswrap-reports"
-VERSION = 3  # raised with every key that is added, removed or changes its meaning
+VERSION = 3  # raised with every key that is removed or changes its meaning, and each new one of any capture
 
 
 def render(tables: Iterable[Table]) -> dict[str, str]:
@@ -59,6 +59,7 @@ def envelope(document: Document) -> Iterator[bytes]:
             "reports": list(reports.values()),
             "notes": [f"{label}: {remark}" for label, capture in captures for remark in capture.remarks],
             "not_read": [_left_out(capture) for capture in document.not_read],
+            **({"job": as_dict(document.job[0])} if document.job else {}),
         }
     )
 

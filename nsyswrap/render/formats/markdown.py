@@ -88,6 +88,8 @@ def _document(document: Document, layout: Layout) -> dict[str, str]:
         f"answer {label}": answer_markdown(label if len(document.captures) > 1 else "", lines)
         for label, (_, lines) in document.answers.items()
     }
+    if document.job:
+        answers["answer"] = answer_markdown("", document.job[1])
     left_out = {"not read": not_read_markdown(document.not_read)} if document.not_read else {}
     return {**left_out, **answers, **render(document.tables, top=layout.top, time_unit=layout.time_unit)}
 

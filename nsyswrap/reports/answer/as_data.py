@@ -47,6 +47,7 @@ def as_dict(answer: Answer) -> dict[str, Any]:
         "figures": figures,
         "facts": [_fact(fact) for fact in answer.facts],
         "utilization": asdict(answer.utilization) if answer.utilization else None,
+        **({"ranks": [asdict(rank) for rank in answer.ranks]} if answer.ranks else {}),
     }
 
 

@@ -22,6 +22,7 @@ from nsyswrap.reports.answer.line import (
     shares_of,
     whole_percent,
 )
+from nsyswrap.reports.answer.ranks import on_ranks, rank_lines
 from nsyswrap.reports.answer.steps import loop_lines, outlier_lines, repeated, start_up_lines
 from nsyswrap.reports.figures import SentenceFigure, figures_of
 from nsyswrap.reports.wording.advice import SAVINGS, words
@@ -79,7 +80,7 @@ def answer_lines(capture: Capture, answer: Answer) -> list[AnswerLine]:
         *start_up_lines(answer),
         *(() if any(finding.kind == _SPIKES for finding in _top_findings(answer)) else outlier_lines(answer)),
         *(line for lines in others for line in lines),
-        *_facts(answer),
+        *(() if answer.ranks else _facts(answer)),
         *_notes(answer),
     ]
 
@@ -87,7 +88,7 @@ def answer_lines(capture: Capture, answer: Answer) -> list[AnswerLine]:
 def _busy_lines(answer: Answer) -> Iterator[AnswerLine]:
     shares = shares_of(answer)
     percent = 100 * shares.fraction(shares.busy)
-    several = len({device.device_id for device in answer.devices}) > 1
+    several = len(answer.ranks) > 1 or len({device.device_id for device in answer.devices}) > 1
     level: Level = "bad" if percent < _MOSTLY_PERCENT else "warning" if percent < _WELL_PERCENT else "good"
     head = f"{'GPUs' if several else 'GPU'} busy {shares.text(shares.busy)} % of {part_name(answer)}"
     busy_text, idle_text = (f"{shares.text(units)} %" for units in (shares.busy, shares.idle))
@@ -106,7 +107,9 @@ def _busy_lines(answer: Answer) -> Iterator[AnswerLine]:
         text = _parts("idle", shares, shares.idle, shares.idle_parts, bar=not mostly)
         marks = _figures(answer, {"idle_percent": idle_text})
         yield AnswerLine(text, "shares", bar=() if mostly else bar, figures=marks)
-    if len(answer.devices) > 1 or answer.devices[0].shared_with:
+    if answer.ranks:
+        yield from rank_lines(answer)
+    elif len(answer.devices) > 1 or answer.devices[0].shared_with:
         yield _devices(answer)
 
 
@@ -360,7 +363,9 @@ def _times(finding: Finding, answer: Answer) -> str:
 
 def _more(finding: Finding, answer: Answer) -> Iterator[AnswerLine]:
     """Yield what else there is to say about some findings."""
-    if finding.kind == "waiting_for_rank":
+    if answer.ranks:
+        yield from on_ranks(finding, answer)
+    elif finding.kind == "waiting_for_rank":
         yield AnswerLine("compare all ranks", "detail", typed="--by rank")
     if finding.kind == _SPIKES:
         yield from outlier_lines(answer, "detail")
@@ -414,7 +419,11 @@ def _commands(answer: Answer) -> Iterator[AnswerLine]:
         yield AnswerLine("Advice with a line of code for each", "note", typed="--advice")
     processes = {pid for device in answer.devices for pid in (device.process_id, *device.shared_with)}
     processes -= {MISSING}
-    if len(processes) > 1 and all(finding.kind != "waiting_for_rank" for finding in answer.findings):
+    if (
+        len(processes) > 1
+        and not answer.ranks
+        and all(finding.kind != "waiting_for_rank" for finding in answer.findings)
+    ):
         yield AnswerLine(f"Compare the {len(processes)} processes", "note", typed="--by rank")
 
 

@@ -568,7 +568,15 @@ def _spikes(numbers: Numbers) -> _Variant:
 
 
 def _waiting_for_rank(numbers: Numbers) -> _Variant:
-    return {}, {"sentence": ranks.waiting_sentence(numbers)}
+    """Return the words for a rank that is late although its GPU has no more to do, too."""
+    host = {
+        "remedy": "No delay on the late rank",
+        "do": "find what its host code does beyond that of the others: loading data, logging, checkpoints, "
+        "or a CPU that is slower or shared",
+        "example": "nsyswrap report CAPTURE --by rank -r rank_steps",
+        "unless": "that rank has to do this work, and no other time is free for it",
+    }
+    return host if ranks.is_host_late(numbers) else {}, {"sentence": ranks.waiting_sentence(numbers)}
 
 
 def _casts(numbers: Numbers) -> _Variant:

@@ -71,6 +71,11 @@ def alignment(job: RankJob, offsets: NDArray[Any] | None) -> str:
     )
 
 
+def is_host_late(numbers: Numbers) -> bool:
+    """Return True if the last rank has hardly more GPU work than the others: its host code makes it late."""
+    return "own_ns" in numbers and bool(numbers["own_ns"] <= _LONGER * numbers["others_ns"])
+
+
 def _hidden(numbers: Numbers) -> str:
     """Return how much more waiting lies under own kernels, if it is much; otherwise an empty text."""
     if numbers.get("hidden_percent", 0.0) < MATTERS_PERCENT:
@@ -88,7 +93,7 @@ def _reason(numbers: Numbers) -> str:
     of = f"of {numbers['other']}" if numbers["other"] else "(median of the others)"
     work = "{late}'s own GPU work takes {own_ns} against {others_ns}"
     comparison = f"{filled(work, numbers)} {of}"
-    if numbers["own_ns"] <= _LONGER * numbers["others_ns"]:
+    if is_host_late(numbers):
         return f"but {comparison}, which points to its host code"
     more = numbers["own_ns"] - numbers["others_ns"]
     if more >= _MOST * numbers["exposed_ns"]:

@@ -1,0 +1,138 @@
+"""Answer how busy the GPUs of a job were, why not more, and what to do, over all of its ranks.
+
+A rank that waits for another one is not made faster by its own cures: it then waits longer. So if one rank is
+regularly late, only its findings count, and those of ranks that do not wait for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from nsyswrap.analysis.advice import WORTH_PERCENT, waiting_for_rank
+from nsyswrap.analysis.answer import Answer, RankShare, answer_of
+from nsyswrap.analysis.finding import Finding
+from nsyswrap.analysis.judged_process import JudgedProcess, judged_processes, main_process
+from nsyswrap.analysis.ranks.job import make_job
+from nsyswrap.analysis.ranks.members import RankCapture
+from nsyswrap.analysis.ranks.waiting import waiting
+from nsyswrap.analysis.step_budget import COMMUNICATION
+
+MIXED = "judged part"
+_FEWEST = 2
+
+
+def answer_of_ranks(members: Sequence[RankCapture]) -> Answer | None:
+    """Return the answer over all ranks; None if fewer than two of them have GPU work.
+
+    Steps, start-up and other loops are those of the rank with the most GPU work. There is no verdict if there
+    is none on one of the ranks. Raises NotInCapture if a capture lacks what it takes.
+    """
+    views = [member.capture.decided() for member in members]
+    parts = [main_process(judged_processes(view)) for view in views]
+    having = [number for number, part in enumerate(parts) if part is not None]
+    if len(having) < _FEWEST:
+        return None
+    answers = [answer_of(views[number]) for number in having]
+    judged = [part for part in parts if part is not None]
+    labels = [members[number].label for number in having]
+    main = max(answers, key=lambda answer: sum(answer.busy_ns.values()))
+    withheld = next((answer.withheld for answer in answers if answer.withheld), None)
+    wait = None if withheld else waiting_for_rank(labels, judged)
+    findings = () if withheld else tuple(_findings(answers, main, wait))
+    scopes = {answer.scope for answer in answers}
+    return replace(
+        main,
+        scope=main.scope if len(scopes) == 1 else MIXED,
+        devices=tuple(device for answer in answers for device in answer.devices),
+        findings=findings,
+        withheld=withheld,
+        remarks=tuple(dict.fromkeys(remark for answer in answers for remark in answer.remarks)),
+        notes=tuple(_largest(note for answer in answers for note in answer.notes).values()),
+        facts=tuple(_largest(fact for answer in answers for fact in answer.facts).values()),
+        utilization=None,
+        ranks=tuple(_shares(labels, answers, judged)),
+    )
+
+
+def _largest(findings: Iterable[Finding]) -> dict[str, Finding]:
+    """Return the finding of each kind that concerns the largest share of its rank's time."""
+    largest: dict[str, Finding] = {}
+    for one in findings:
+        if one.kind not in largest or _weight(one) > _weight(largest[one.kind]):
+            largest[one.kind] = one
+    return largest
+
+
+def _weight(finding: Finding) -> float:
+    percent = finding.time_percent if finding.ceiling_ns is None else finding.ceiling_percent
+    return percent or 0.0
+
+
+def _findings(
+    answers: Sequence[Answer], main: Answer, wait: tuple[dict[int, int], Finding] | None
+) -> list[Finding]:
+    """Return doubts about figures first, then the findings of all ranks, the largest first."""
+    waits: Mapping[int, int] = wait[0] if wait else {}
+    kept: list[Finding] = [wait[1]] if wait else []
+    for number, answer in enumerate(answers):
+        for one in answer.findings:
+            if (
+                one.kind == "spikes" and answer is not main
+            ):  # outliers are listed of the steps in the headline
+                continue
+            if number not in waits or one.ceiling_ns is None:
+                kept.append(one)
+            elif one.kind == "exposed_communication":
+                rest = (one.ceiling_ns or 0) - waits[number]
+                kept += [replace(one, ceiling_ns=rest)] if 100 * rest >= WORTH_PERCENT * one.window_ns else []
+    found = _largest(kept).values()
+    language = next((one.language for one in found if one.language), "")
+    ordered = sorted(found, key=lambda one: (one.ceiling_ns is not None, -_weight(one)))
+    kinds = {one.kind for one in ordered}
+    return [
+        replace(
+            one,
+            language=one.language or language,
+            shares=tuple(kind for kind in one.shares if kind in kinds),
+        )
+        for one in ordered
+    ]
+
+
+def _shares(
+    labels: Sequence[str], answers: Sequence[Answer], parts: Sequence[JudgedProcess]
+) -> Iterable[RankShare]:
+    """Yield what each rank did in its judged part."""
+    job = make_job([RankCapture(label, None, part.view) for label, part in zip(labels, parts, strict=True)])
+    is_known = bool(len(job.matched)) and not job.matched.doubts
+    waits = waiting(job)
+    waited = [0] * len(labels)
+    for group in job.matched.groups:
+        for number, ns in zip(group.ranks, group.exposed_ns.sum(axis=1).tolist(), strict=True):
+            waited[number] += ns
+    for number, (label, answer) in enumerate(zip(labels, answers, strict=True)):
+        exposed = answer.busy_ns.get(COMMUNICATION, 0)
+        costs: dict[str, float] = {
+            one.kind: one.ceiling_percent for one in answer.findings if one.ceiling_percent is not None
+        }
+        yield RankShare(
+            label=label,
+            window_ns=answer.window_ns,
+            busy_ns=sum(answer.busy_ns.values()),
+            exposed_ns=exposed,
+            blocking_ns=_blocking_ns(answer.findings),
+            waiting_ns=min(waited[number], exposed) if is_known else None,
+            last=int(waits.last[number]),
+            collectives=int(waits.collectives[number]),
+            cost_percent=costs,
+        )
+
+
+def _blocking_ns(findings: Sequence[Finding]) -> int | None:
+    """Return for how long launched work of a rank waited for communication; None if that is unknown."""
+    numbers: list[Mapping[str, Any]] = [
+        one.numbers for one in findings if one.kind == "exposed_communication"
+    ]
+    return next((one["blocked_ns"] for one in numbers if "blocked_ns" in one), None)

@@ -1,0 +1,163 @@
+"""The answer over all ranks of a job: busy, exposed communication, waiting, and what to do about it."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from advised import STEP_NS, looped
+from checkouts import ROOT
+from conftest import Cli
+from jsonschema import Draft202012Validator
+from rank_exports import ALL_REDUCE, run_folder
+from tiny_export import Row, call, changed, kernel
+
+from nsyswrap.analysis.answer import Answer
+from nsyswrap.analysis.ranks.answer import answer_of_ranks
+from nsyswrap.analysis.ranks.members import RankCapture
+from nsyswrap.api import CaptureReader
+from nsyswrap.base.run_folder import EXPORT
+from nsyswrap.reports.answer import answer_lines
+from nsyswrap.reports.wording.advice import words
+
+STEPS, STEADY = 8, 7
+
+
+# CPU  |L 0-10|L 10-20|L 20-30|
+# GPU        gemm[begins .. arrives) all-reduce[arrives .. 600) gemm[600 .. 1000)
+def step(begins: int, arrives: int) -> list[Row]:
+    calls = [call("cudaLaunchKernel", 10 * i, 10 * i + 10, i + 1) for i in range(3)]
+    return [
+        *calls,
+        kernel("gemm", begins, arrives, 1),
+        kernel(ALL_REDUCE, arrives, 600, 2),
+        kernel("gemm", 600, STEP_NS, 3),
+    ]
+
+
+def check(document: object, path: str) -> None:
+    Draft202012Validator(json.loads((ROOT / path).read_text(encoding="utf-8"))).validate(document)
+
+
+def job(folder: Path, *ranks: tuple[int, int]) -> list[RankCapture]:
+    """One rank for each begin and arrival."""
+    members = []
+    for number, times in enumerate(ranks):
+        path = run_folder(folder, number, len(ranks), *looped(*step(*times), steps=STEPS))
+        members.append(RankCapture(f"rank {number}", number, CaptureReader(path / EXPORT)))
+    return members
+
+
+def answered(members: Sequence[RankCapture]) -> tuple[Answer, list[str]]:
+    answer = answer_of_ranks(members)
+    assert answer is not None
+    return answer, [line.text for line in answer_lines(members[0].capture, answer)]
+
+
+def test_a_rank_with_more_work_is_told_to_share_it(tmp_path: Path) -> None:
+    answer, lines = answered(job(tmp_path, (10, 110), (10, 510)))
+    fast, slow = answer.ranks
+    assert (fast.window_ns, fast.exposed_ns, fast.waiting_ns, fast.last) == (
+        STEADY * STEP_NS,
+        STEADY * 490,
+        STEADY * 400,
+        0,
+    )
+    assert (slow.exposed_ns, slow.waiting_ns, slow.last, slow.collectives) == (STEADY * 90, 0, STEADY, STEADY)
+    # 490 + 90 of 2,000 ns are exposed, 400 of them waiting.
+    assert "exposed communication 29 % of the steady part, 20 % waiting for other ranks" in lines
+    assert "waiting: rank 0 40 %, rank 1 0 %" in lines
+    assert "Waiting for a rank: rank 0 waited 2.80 µs for rank 1" in lines
+    assert "Equal work on all ranks would save at most 40 % of a step (400 ns of 1.00 µs)" in lines
+    # What is left of the communication: 90 ns on both.
+    assert [(one.kind, one.ceiling_ns) for one in answer.findings] == [
+        ("waiting_for_rank", STEADY * 400),
+        ("exposed_communication", STEADY * 90),
+    ]
+
+
+def test_a_late_rank_without_more_work_is_told_to_look_at_its_host(tmp_path: Path) -> None:
+    answer, lines = answered(job(tmp_path, (10, 110), (410, 510)))
+    # The cause on the late rank comes before the wait for it.
+    assert [one.kind for one in answer.findings[:2]] == ["launch_bound", "waiting_for_rank"]
+    assert "Waiting for a rank: rank 0 waited 2.80 µs for rank 1: costs at most 40 %" in lines
+    wording = words(answer.findings[1])
+    assert wording.remedy == "No delay on the late rank"
+    assert "which points to its host code" in wording.evidence
+
+
+def test_a_finding_of_one_rank_names_it(tmp_path: Path) -> None:
+    _, lines = answered(job(tmp_path, (10, 110), (10, 510), (10, 510)))
+    assert "on rank 0 only" not in lines  # its communication is waiting, and what is left is on all
+    answer, _ = answered(job(tmp_path / "b", (10, 110), (410, 510)))
+    late = next(
+        one for one in answer.findings if one.kind not in ("waiting_for_rank", "exposed_communication")
+    )
+    assert late.kind in answer.ranks[1].cost_percent
+    assert late.kind not in answer.ranks[0].cost_percent
+    texts = [line.text for line in answer_lines(job(tmp_path / "c", (10, 110))[0].capture, answer)]
+    assert "on rank 1 only" in texts
+
+
+def test_without_matched_collectives_waiting_is_unknown(tmp_path: Path) -> None:
+    members = job(tmp_path, (10, 110), (10, 510))
+    members[1] = replace(members[1], capture=CaptureReader(_other(tmp_path)))
+    answer, lines = answered(members)
+    assert [rank.waiting_ns for rank in answer.ranks] == [None, None]
+    assert any(line.endswith("waiting for other ranks unknown") for line in lines)
+
+
+def _other(tmp_path: Path) -> Path:
+    """A rank whose collectives have another name."""
+    rows = [
+        changed(one, shortName="ncclOther", demangledName="ncclDevKernel_AllGather_RING_LL()")
+        if one.cells.get("demangledName") == ALL_REDUCE
+        else one
+        for one in looped(*step(10, 510), steps=STEPS)
+    ]
+    return run_folder(tmp_path / "other", 1, 2, *rows) / EXPORT
+
+
+def test_one_rank_is_no_job(tmp_path: Path) -> None:
+    assert answer_of_ranks(job(tmp_path, (10, 110))) is None
+
+
+def test_many_ranks_take_one_line(tmp_path: Path) -> None:
+    _, lines = answered(job(tmp_path, *[(10, 110)] * 8, (10, 510)))
+    assert "waiting: 9 ranks, from rank 8 0 % to rank 0 40 %" in lines
+
+
+@pytest.mark.slow
+def test_json_and_brief_have_the_answer_of_the_job(tmp_path: Path, cli: Cli) -> None:
+    job(tmp_path / "job", (10, 110), (10, 510))
+    done = cli("report", "job", "--by", "rank", "--format", "json")
+    whole = json.loads(done.stdout)
+    check(whole, "nsyswrap/render/formats/reports.schema.json")
+    check(whole["job"], "docs/answer.schema.json")
+    assert [rank["label"] for rank in whole["job"]["ranks"]] == ["rank 0", "rank 1"]
+    assert "job" not in json.loads(cli("report", "job", "-r", "rank_waiting", "--format", "json").stdout)
+    done = cli("report", "job", "--format", "brief")
+    brief = json.loads(done.stdout)
+    check(brief, "docs/brief.schema.json")
+    assert len(done.stdout) < 4096
+    assert brief["findings"][0]["kind"] == "waiting_for_rank"
+    assert brief["ranks"][0] == {
+        "rank": "rank 0",
+        "busy_percent": brief["ranks"][0]["busy_percent"],
+        "exposed_communication_percent": 49.0,
+        "waiting_percent": 40.0,
+        "last": 0,
+        "of_collectives": STEADY,
+    }
+
+
+@pytest.mark.slow
+def test_the_screen_and_markdown_begin_with_the_answer(tmp_path: Path, cli: Cli) -> None:
+    job(tmp_path / "job", (10, 110), (10, 510))
+    screen = cli("report", "job").stdout
+    assert screen.startswith("GPUs busy ")
+    assert "nsyswrap report job --by rank -r rank_steps" in screen
+    assert screen.index("Equal work on all ranks") < screen.index("rank_waiting")
+    assert cli("report", "job", "--format", "markdown").stdout.startswith("**Answer**\n\n- GPUs busy ")
+    assert cli("report", "job", "-r", "rank_skew").stdout.startswith("Slowest and fastest")
