@@ -26,7 +26,7 @@ import click
 from nsyswrap.base.errors import CommandHint, NotInCapture
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import ascii_layout, counted, printable
-from nsyswrap.cli.help import PATH, HelpCommand, option
+from nsyswrap.cli.help import HelpCommand, option
 from nsyswrap.cli.options import (
     OUTPUT,
     PATH,
