@@ -100,12 +100,18 @@ def run(spec: RunSpec, callbacks: Callbacks | None = None) -> Run:
 
     Names of NVTX ranges lose the values of environment variables, too.
     """
-    callbacks = callbacks or Callbacks()
+    environment = {**os.environ, **spec.options.env}
+    made = _redacting(callbacks or Callbacks(), None if spec.options.keep_environment else environment)
+    return Run(spec.output, record_run.execute(spec, made))
+
+
+def _redacting(callbacks: Callbacks, environment: Mapping[str, str] | None) -> Callbacks:
+    """Return callbacks that also remove an environment; None removes nothing."""
     done: list[redact.RemovalResult] = []
 
     def finish(folder: Path) -> None:
-        if not spec.options.keep_environment:
-            done.append(redact.remove_environment(folder / EXPORT, {**os.environ, **spec.options.env}))
+        if environment is not None:
+            done.append(redact.remove_environment(folder / EXPORT, environment))
             if done[0].renamed:
                 callbacks.renamed(done[0].renamed)
         callbacks.finish(folder)
@@ -113,8 +119,7 @@ def run(spec: RunSpec, callbacks: Callbacks | None = None) -> Run:
     def without_secrets(text: str) -> str:
         return done[0].text(text) if done else text
 
-    made = replace(callbacks, finish=finish, without_secrets=without_secrets)
-    return Run(spec.output, record_run.execute(spec, made))
+    return replace(callbacks, finish=finish, without_secrets=without_secrets)
 
 
 def run_planned(

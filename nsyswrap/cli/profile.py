@@ -21,6 +21,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -309,7 +310,7 @@ def _record(plan: ProfilePlan) -> Status:
         if plan.rank:
             plan.rank.show(run, asked.reports, asked.csv_folder)
         else:
-            _show(run, asked)
+            show_run(run, partial(_show_capture, run, asked))
     except OSError:  # stdout is closed, or the disk is full: the program's exit code matters more
         if not run.status.exit_code:
             raise
@@ -358,7 +359,7 @@ def _check_reports(names: tuple[str, ...], rank: OneRank | None) -> None:
             reports.parse_all([name])
 
 
-def _show(run: Run, asked: ProfileOptions) -> None:
+def show_run(run: Run, show_capture: Callable[[], None]) -> None:
     """Print what was recorded, how the run ended, its folder, and the commands that show it again."""
     try:
         if paths.exists(run.folder / EXPORT) and run.status.outcome not in (
@@ -366,7 +367,7 @@ def _show(run: Run, asked: ProfileOptions) -> None:
             "disk_full",
             "not_started",
         ):
-            _show_capture(run, asked)
+            show_capture()
     finally:
         if run.status.message:
             note(f"nsyswrap: {run.status.message}" + (f"\n  {run.status.hint}" if run.status.hint else ""))

@@ -130,7 +130,7 @@ def execute(spec: RunSpec, callbacks: Callbacks | None = None) -> Status:
         private_folders(run, outcome.temporary_place(spec.options.env)) as private,
         _run_lock(run, spec),
     ):
-        facts = _facts(spec, nsys)
+        facts = facts_of(spec, nsys)
         run.create(facts, force=spec.force)
         if not spec.is_locked:  # a planned run is part of its batch
             recent_runs.note_begun(run.path)
@@ -140,7 +140,7 @@ def execute(spec: RunSpec, callbacks: Callbacks | None = None) -> Status:
             ended = _start(spec, nsys, private, received, callbacks)
             renamed = private.gather()
             tries_again = not ended.ending.killed or ended.ending.fault != ""
-            failure = _reimport(nsys, private, facts) if tries_again else None
+            failure = reimport(nsys, private, facts) if tries_again else None
             import_failed = tries_again and not paths.exists(private.work / REPORT)
             if spec.options.discard_rep:
                 private.discard_recordings()
@@ -148,7 +148,7 @@ def execute(spec: RunSpec, callbacks: Callbacks | None = None) -> Status:
             steps = hooked.read(private.notes)
             evidence = outcome.RunEvidence(*ended[:4], failure, private.work, unmoved, steps, import_failed)
             asked = time.monotonic()
-            facts |= {**_gpu_facts(), **_facts_of(ended)}
+            facts |= {**gpu_facts(), **_observed_facts(ended)}
             facts |= steps.facts(spec.options)
             began += time.monotonic() - asked  # the driver can be slow to answer
             with suppress(OutputError):  # the export is read before it is published
@@ -158,7 +158,7 @@ def execute(spec: RunSpec, callbacks: Callbacks | None = None) -> Status:
             facts["duration_s"] = round(time.monotonic() - began, 3)
             private.publish()
             facts["command"] = list(map(callbacks.without_secrets, facts["command"]))
-            return _write_results(run, facts, status, callbacks.without_secrets(ended.log))
+            return write_results(run, facts, status, callbacks.without_secrets(ended.log))
 
 
 @contextmanager
@@ -205,7 +205,7 @@ def _run(
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=_environment(spec, private),
+                env=environment(spec, private),
                 pass_fds=(*own, timed.writer),
                 start_new_session=True,  # a Ctrl-C reaches the program once, through us
             )
@@ -220,7 +220,7 @@ def _run(
         return ending, timed.report, observed, timed.seconds
 
 
-def _environment(spec: RunSpec, private: WorkFolders) -> dict[str, str]:
+def environment(spec: RunSpec, private: WorkFolders) -> dict[str, str]:
     """Return the environment of nsys, with the variables from which the launcher restores the program's."""
     own = {**os.environ, **spec.options.env}
     before = {
@@ -252,7 +252,7 @@ def _judge_and_finish(
     return status
 
 
-def _reimport(nsys: Nsys, private: WorkFolders, facts: dict[str, Any]) -> NsyswrapError | None:
+def reimport(nsys: Nsys, private: WorkFolders, facts: dict[str, Any]) -> NsyswrapError | None:
     """Import and export a recording if nsys failed to; return the error if this fails too."""
     try:
         environment = {**os.environ, guard.MARK: private.token}
@@ -291,7 +291,7 @@ def _duplicate(number: int) -> int:
             return fcntl.fcntl(nothing, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE)
 
 
-def _write_results(run: RunFolder, facts: dict[str, Any], status: Status, text: str) -> Status:
+def write_results(run: RunFolder, facts: dict[str, Any], status: Status, text: str) -> Status:
     """Write nsys' output, run.json and at last the status; return the status, with errors of writing."""
     log, tables = command.split_log(text)
     with suppress(OutputError):
@@ -310,7 +310,7 @@ def _write_results(run: RunFolder, facts: dict[str, Any], status: Status, text: 
     return status
 
 
-def _facts(spec: RunSpec, nsys: Nsys) -> dict[str, Any]:
+def facts_of(spec: RunSpec, nsys: Nsys) -> dict[str, Any]:
     """Return the content of run.json. Of ``--env`` it has the names only: values can be secrets."""
     options = spec.options
     return {
@@ -333,7 +333,7 @@ def _facts(spec: RunSpec, nsys: Nsys) -> dict[str, Any]:
     }
 
 
-def _facts_of(ended: _Ended) -> dict[str, Any]:
+def _observed_facts(ended: _Ended) -> dict[str, Any]:
     """Return what was noted beside the run, for run.json. Afterwards no sample of a GPU is written."""
     return {
         "nsyswrap": ended.observer.version(),
@@ -344,7 +344,7 @@ def _facts_of(ended: _Ended) -> dict[str, Any]:
     }
 
 
-def _gpu_facts() -> dict[str, Any]:
+def gpu_facts() -> dict[str, Any]:
     """Return GPUs and driver for run.json. A query before the run would affect its measurements."""
     devices = gpus.query()
     return {

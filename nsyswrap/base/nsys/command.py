@@ -98,6 +98,7 @@ _FAULTS = (
     (r"Failed to create '.*", "nsys says: {}", "check that the output folder is writable"),
     (r".*(?:Importation|Exportation) (?:failed|error).*", "nsys says: {}", ""),
 )
+_NO_SAMPLES = ("--sample=none", "--cpuctxsw=none")
 _PROGRESS = re.compile(r"\[\d+/\d+\] \[[^\]]*?(\d+)%\s*\] \S*?\.(nsys-rep|sqlite)")
 _WITHOUT_MEANING = re.compile(r"Generat(ing '|ed:)|\[\d+/\d+\] |Collecting data|\s|Please refer to|https://")
 _MOST_QUOTED, _LONGEST_QUOTED = 3, 200  # lines, characters
@@ -119,17 +120,8 @@ def profile_argv(
     ``discards_environment``: nsys can leave the environment out of both, as nsys 2026 can.
     """
     argv = [nsys, "profile", "--stats=true" if options.stats else "--export=sqlite"]
-    apis = [api for api in options.trace.split(",") if api != GARBAGE]
-    needed = ["nvtx"] if options.marks and "nvtx" not in apis else []
-    argv += [f"--trace={','.join([*apis, *needed])}", "--sample=none", "--cpuctxsw=none"]
-    if options.um_faults:
-        argv += ["--cuda-um-cpu-page-faults=true", "--cuda-um-gpu-page-faults=true"]
-    if options.memory:
-        argv.append("--cuda-memory-usage=true")
-    if options.graphs:
-        argv.append(f"--cuda-graph-trace={options.graphs}")
-    if options.follow_forks:
-        argv.append("--trace-fork-before-exec=true")
+    trace, *more = _tracing_argv(options)
+    argv += [trace, *_NO_SAMPLES, *more]
     argv += _range_argv(options.recorded_range)
     if options.steps is not None:
         argv.append(f"--capture-range-end={'stop-shutdown' if options.then_stop else 'stop'}")
@@ -144,6 +136,22 @@ def profile_argv(
     ):
         argv.append(f"{find.DISCARD_ENVIRONMENT}=true")
     return [*argv, *options.extra, f"--output={output}", *program]
+
+
+def _tracing_argv(options: RecordingOptions) -> list[str]:
+    """Return nsys' options that say what is traced in a program; the first is --trace."""
+    apis = [api for api in options.trace.split(",") if api != GARBAGE]
+    needed = ["nvtx"] if options.marks and "nvtx" not in apis else []
+    argv = [f"--trace={','.join([*apis, *needed])}"]
+    if options.um_faults:
+        argv += ["--cuda-um-cpu-page-faults=true", "--cuda-um-gpu-page-faults=true"]
+    if options.memory:
+        argv.append("--cuda-memory-usage=true")
+    if options.graphs:
+        argv.append(f"--cuda-graph-trace={options.graphs}")
+    if options.follow_forks:
+        argv.append("--trace-fork-before-exec=true")
+    return argv
 
 
 def _range_argv(capture_range: str | None) -> list[str]:
