@@ -4,6 +4,7 @@ import gc
 import itertools
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -138,6 +139,20 @@ def own_settings_and_state(tmp_path_factory: pytest.TempPathFactory) -> Generato
         for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME"):
             patch.setenv(name, str(tmp_path_factory.mktemp(name)))
         yield
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path, request: pytest.FixtureRequest) -> Generator[Path, None, None]:
+    """A file system of 64 kB, or of what a test asks for."""
+    size = getattr(request, "param", "64k")
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = shutil.which("mount")
+    command = [mount or "", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    if mount is None or subprocess.run(command, check=False, capture_output=True).returncode:
+        pytest.skip("cannot mount a small file system: not root, or in a container")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
 
 
 @pytest.fixture(scope="session")

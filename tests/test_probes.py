@@ -44,6 +44,7 @@ ALLOWED = {
     ("record/gpu_users.py", "os.stat"): "of /proc, thousands a second, and catches OSError",
     ("record/gpu_users.py", "proc.stat"): "not of a path",
     ("record/conditions/observer.py", "proc.stat"): "not of a path",
+    ("record/session.py", "proc.stat"): "not of a path",
     ("record/in_program/call_function.py", "Path(module.__file__).samefile"): "a script of its own",
     ("record/proc.py", "os.listdir"): "of /proc, thousands a second, and catches OSError",
     ("record/proc.py", "os.readlink"): "the same",

@@ -20,12 +20,14 @@ from nsyswrap.record.program import Callbacks, RunSpec
 if TYPE_CHECKING:
     from nsyswrap.api.captures import CaptureReader
     from nsyswrap.base.nsys.find import Nsys
+    from nsyswrap.record.session import Session
 
 with lazy_imports():
     from nsyswrap.api import captures
     from nsyswrap.capture import redact
     from nsyswrap.record import nvcc_options, program
     from nsyswrap.record import run as record_run
+    from nsyswrap.record import session as sessions
     from nsyswrap.record.batch import run_task
     from nsyswrap.reports.runs import digest
 
@@ -103,6 +105,15 @@ def run(spec: RunSpec, callbacks: Callbacks | None = None) -> Run:
     environment = {**os.environ, **spec.options.env}
     made = _redacting(callbacks or Callbacks(), None if spec.options.keep_environment else environment)
     return Run(spec.output, record_run.execute(spec, made))
+
+
+def record_session(
+    session: Session, name: str, is_enough: Callable[[float], bool], callbacks: Callbacks
+) -> Run:
+    """Record a running program as ``record.session.record`` does; its environment is removed."""
+    environment = None if session.options.get("keep_environment") else session.environment()
+    made = _redacting(callbacks, environment)
+    return Run(*sessions.record(session, name, is_enough, made))
 
 
 def _redacting(callbacks: Callbacks, environment: Mapping[str, str] | None) -> Callbacks:

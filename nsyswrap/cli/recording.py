@@ -59,7 +59,7 @@ def recording_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(command)
     def with_recording(**options: Any) -> None:
         typed = {name: options.pop(name) for name in OPTIONS}
-        typed["env"] = _variables(typed["env"])
+        typed["env"] = variables(typed["env"])
         typed["nvcc"] = nvcc_options.split(typed["nvcc"]) if typed["nvcc"] else ()
         typed["stats"] = not typed["stats"]  # the flag is --no-stats
         command(recording=RecordingOptions(**typed), **options)
@@ -67,7 +67,7 @@ def recording_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return table_options(OPTIONS, RecordingOptions)(with_recording)
 
 
-def _variables(assignments: Iterable[str]) -> dict[str, str]:
+def variables(assignments: Iterable[str]) -> dict[str, str]:
     """Return the variables of ``--env K=V``. Raises UsageError if one is not of this form."""
     variables = {}
     for assignment in assignments:

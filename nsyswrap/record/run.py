@@ -238,7 +238,11 @@ def _judge_and_finish(
     spec: RunSpec, evidence: outcome.RunEvidence, private: WorkFolders, finish: Callable[[Path], None]
 ) -> Status:
     """Return how the run ended. Call ``finish`` on a complete export; if it fails, remove the export."""
-    status = outcome.judge(spec, evidence)
+    return finished(spec, outcome.judge(spec, evidence), private, finish)
+
+
+def finished(spec: RunSpec, status: Status, private: WorkFolders, finish: Callable[[Path], None]) -> Status:
+    """Call ``finish`` on a complete export and return the status. If that fails, the export is removed."""
     if command.check_export(private.work / EXPORT):
         return status
     try:

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -82,20 +81,6 @@ def test_a_folder_that_cannot_be_made(cli: Cli) -> None:
     done = cli("profile", "-o", "/proc/run", "echo", "this never runs")
     assert (done.returncode, done.stdout) == (73, "")
     assert "cannot write /proc/run" in done.stderr
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A file system of 64 kB, or of what a test asks for."""
-    size = getattr(request, "param", "64k")
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = shutil.which("mount")
-    command = [mount or "", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
-    if mount is None or subprocess.run(command, check=False, capture_output=True).returncode:
-        pytest.skip("cannot mount a small file system: not root, or in a container")
-    yield folder
-    subprocess.run(["umount", folder], check=True)
 
 
 def fill(disk: Path, *, all_but: int) -> None:

@@ -138,6 +138,18 @@ def profile_argv(
     return [*argv, *options.extra, f"--output={output}", *program]
 
 
+def launch_argv(nsys: str, options: RecordingOptions, session: str, program: Sequence[str]) -> list[str]:
+    """Return the command line that starts ``program`` in a session of nsys, which records nothing yet."""
+    argv = [nsys, "launch", f"--session-new={session}", *_tracing_argv(options)]
+    return [*argv, *options.extra, *program]
+
+
+def start_argv(nsys: str, session: str, output: Path) -> list[str]:
+    """Return the command line that begins a recording in a session; ``nsys stop`` ends it."""
+    argv = [nsys, "start", f"--session={session}", *_NO_SAMPLES]
+    return [*argv, "--export=sqlite", f"--output={output}"]
+
+
 def _tracing_argv(options: RecordingOptions) -> list[str]:
     """Return nsys' options that say what is traced in a program; the first is --trace."""
     apis = [api for api in options.trace.split(",") if api != GARBAGE]

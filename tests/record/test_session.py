@@ -1,0 +1,306 @@
+"""`nsyswrap session` with the real nsys: a server goes on while parts of its run are recorded."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from foreign import SOMEBODY
+from waiting import PATIENCE_S, wait_until
+
+from nsyswrap.base.nsys.command import check_export
+from nsyswrap.base.run_folder import EXPORT, RUN, STATUS
+
+pytestmark = pytest.mark.usefixtures("nsys")
+
+# An application of ASGI, which uvicorn serves; each answer has the number of answers and is an NVTX range.
+SERVER = r"""
+import os, sys
+import nvtx
+import uvicorn
+
+count = 0
+
+async def application(scope, receive, send):
+    global count
+    if scope["type"] != "http":
+        return
+    with nvtx.annotate("request"):
+        count += 1
+        body = b"%d" % count
+        headers = [(b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+class Server(uvicorn.Server):
+    async def startup(self, sockets=None):
+        await super().startup(sockets)
+        port = self.servers[0].sockets[0].getsockname()[1]
+        print(f"process {os.getpid()} serves on {port}", flush=True)
+
+Server(uvicorn.Config(application, port=int(sys.argv[1]), log_level="error")).run()
+"""
+
+
+@dataclass
+class Served:
+    """A server that runs in a session of nsys."""
+
+    folder: Path
+    environment: dict[str, str]
+    process: subprocess.Popen[str]
+    pid: int
+    port: int
+    answers: list[int] = field(default_factory=list)
+
+    def ask(self) -> int:
+        """Return the number of the answer to one request."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/", timeout=PATIENCE_S) as answer:
+            return int(answer.read())
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """Start a command of `nsyswrap session`."""
+        return started(self.folder, self.environment, *words)
+
+    def run(self, *words: str) -> tuple[int, str]:
+        """Run a command of `nsyswrap session`; return its exit code and all that it printed."""
+        with self.start(*words) as process:
+            printed = process.communicate(timeout=PATIENCE_S)[0]
+        return process.returncode, printed
+
+    def recording(self, name: str) -> tuple[dict[str, object], dict[str, object]]:
+        """Return status.json and run.json of a recording."""
+        status, run = ((self.folder / "served" / name / file).read_text() for file in (STATUS, RUN))
+        return json.loads(status), json.loads(run)
+
+    def ranges(self, name: str) -> int:
+        """Return the number of ranges `request` that a recording has."""
+        return requests_in(self.folder / "served" / name / EXPORT)
+
+
+def requests_in(export: Path) -> int:
+    """Return the number of ranges `request`."""
+    sql = "SELECT coalesce(text, value) FROM NVTX_EVENTS LEFT JOIN StringIds ON id = textId"
+    with closing(sqlite3.connect(export)) as db:
+        return sum(text == "request" for (text,) in db.execute(sql))
+
+
+def started(folder: Path, environment: dict[str, str], *words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "nsyswrap", "session", *words],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+@pytest.fixture
+def served(tmp_path: Path, environment: dict[str, str]) -> Iterator[Served]:
+    pytest.importorskip("nvtx", reason="needs the package nvtx before 0.2.12")
+    (tmp_path / "server.py").write_text(SERVER)
+    variables = {**environment, "XDG_STATE_HOME": str(tmp_path / "state"), "MY_TOKEN": "not-to-be-recorded"}
+    launch = ("launch", "-o", "served", "--trace", "nvtx", "--", "server.py", "0")
+    process = started(tmp_path, variables, *launch)
+    assert process.stdout
+    lines: list[str] = []
+    while not (match := re.search(r"process (\d+) serves on (\d+)", "".join(lines))):
+        line = process.stdout.readline()
+        assert line, "".join(lines)
+        lines.append(line)
+    try:
+        yield Served(tmp_path, variables, process, int(match[1]), int(match[2]))
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(int(match[1]), signal.SIGKILL)
+        process.communicate(timeout=PATIENCE_S)
+
+
+def test_a_server_answers_all_requests_while_it_is_recorded(served: Served) -> None:
+    ended = threading.Event()
+
+    def ask_often() -> None:
+        while not (ended.is_set() and len(served.answers) >= 1000):
+            served.answers.append(served.ask())
+
+    asking = threading.Thread(target=ask_often)
+    asking.start()
+    try:
+        printed = [served.run("record", "--for", "1s", *name) for name in ((), ("warm",), ())]
+        assert [code for code, _ in printed] == [0, 0, 0], printed
+    finally:
+        ended.set()
+        asking.join(PATIENCE_S)
+    assert served.answers == list(range(1, len(served.answers) + 1))  # by one process, and none is lost
+    names = ("recording-1", "warm", "recording-2")
+    assert f"nsyswrap report served/{names[1]}" in printed[1][1]
+    counts = [served.ranges(name) for name in names]
+    assert min(counts) > 0
+    assert sum(counts) < len(served.answers)
+    for name in names:
+        status, run = served.recording(name)
+        assert (status["outcome"], status["exit_code"]) == ("done", 0)
+        assert isinstance(run["recorded_s"], float)
+        assert 1 <= run["recorded_s"] < PATIENCE_S
+        assert b"not-to-be-recorded" not in (served.folder / "served" / name / EXPORT).read_bytes()
+    code, listed = served.run("list")
+    assert (code, str(served.pid) in listed, "waiting" in listed) == (0, True, True)
+    assert served.run("stop")[0] == 0
+    assert served.process.wait(PATIENCE_S) == 128 + signal.SIGTERM
+    assert "no session is running" in served.run("list")[1]
+    code, printed_now = served.run("record")
+    assert (code, "nsyswrap session launch -- PROGRAM" in printed_now) == (2, True)
+
+
+def begun(served: Served, name: str, *words: str) -> subprocess.Popen[str]:
+    """Start a recording, and wait until it records a request."""
+    process = served.start("record", name, *words)
+    wait_until(lambda: "recording" in served.run("list")[1])
+    wait_until(lambda: is_collecting(served))
+    return process
+
+
+def is_collecting(served: Served) -> bool:
+    (entry,) = (served.folder / "state" / "nsyswrap" / "sessions").glob("*.json")
+    session = json.loads(entry.read_text())
+    listed = subprocess.run(
+        [session["nsys"], "sessions", "list"],
+        env={**served.environment, "TMPDIR": session["temporary"]},
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout
+    return "Collection" in listed
+
+
+def test_two_recordings_at_once(served: Served) -> None:
+    first = begun(served, "first")
+    code, printed = served.run("record", "--for", "1s", "second")
+    assert (code, "is in use by another recording" in printed) == (73, True)
+    assert not (served.folder / "served" / "second").exists()
+    first.send_signal(signal.SIGINT)  # without --for this is how it ends
+    first.communicate(timeout=PATIENCE_S)
+    assert first.returncode == 0
+    assert served.recording("first")[0]["outcome"] == "interrupted"
+    assert served.ask() == 1
+
+
+def test_a_killed_recorder_leaves_its_recording_and_the_session(served: Served) -> None:
+    process = begun(served, "killed")
+    process.kill()
+    process.communicate()
+    left = served.folder / "served" / "killed"
+    wait_until(lambda: any(not check_export(path) for path in left.glob(f".recording-*/{EXPORT}")))
+    wait_until(lambda: "waiting" in served.run("list")[1])
+    assert served.run("record", "--for", "0.2s", "next")[0] == 0
+    assert served.ask() == 1
+
+
+def test_a_server_that_crashes_while_it_is_recorded(served: Served) -> None:
+    process = begun(served, "crashed")
+    os.kill(served.pid, signal.SIGKILL)
+    printed, _ = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, "server ended" in printed) == (0, True)
+    assert served.recording("crashed")[0]["outcome"] == "done"
+    assert not check_export(served.folder / "served" / "crashed" / EXPORT)
+    assert served.process.wait(PATIENCE_S) == 128 + signal.SIGKILL
+
+
+def test_nsys_killed_while_nothing_is_recorded(served: Served) -> None:
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            words = path.read_bytes()
+            if b"--start-agent" in words and b"nsyswrap_session_launch" not in words:
+                environment = path.with_name("environ").read_bytes()
+                if str(served.folder / "state").encode() in environment:
+                    os.kill(int(path.parent.name), signal.SIGKILL)
+    code, printed = served.run("record", "--for", "0.2s", "lost")
+    assert (code, "nsys" in printed) == (70, True), printed
+    assert served.recording("lost")[0]["outcome"] == "nsys_failed"
+    assert served.ask() == 1
+    assert served.run("stop")[0] == 0
+    printed, _ = served.process.communicate(timeout=PATIENCE_S)
+    assert (served.process.returncode, "server goes on" in printed) == (128 + signal.SIGTERM, True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
+@pytest.mark.skipif(not shutil.which("setpriv"), reason="needs setpriv (util-linux)")
+def test_a_session_of_another_user(served: Served, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    os.chown(home, SOMEBODY, SOMEBODY)
+    other = {**served.environment, "HOME": str(home), "XDG_STATE_HOME": str(home)}
+    words = ["setpriv", f"--reuid={SOMEBODY}", "--clear-groups", sys.executable, "-m", "nsyswrap"]
+    done = subprocess.run(
+        [*words, "session", "record", "--session", str(served.pid)],
+        cwd="/",
+        env=other,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, f"no session {served.pid} is running" in done.stderr) == (2, True)
+
+
+LOAD = "import sys, urllib.request as u; [u.urlopen(sys.argv[1]).read() for _ in range(20)]"
+
+
+@pytest.mark.parametrize("ready", ["http://127.0.0.1:{port}/", "{port}", "serves on {port}"])
+def test_load_is_recorded_when_the_server_is_ready(
+    tmp_path: Path, environment: dict[str, str], ready: str
+) -> None:
+    pytest.importorskip("nvtx", reason="needs the package nvtx before 0.2.12")
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    (tmp_path / "server.py").write_text(SERVER)
+    (tmp_path / "load.py").write_text(LOAD)
+    load = f"{sys.executable} load.py http://127.0.0.1:{port}/; exit 3"
+    options = ("--when-ready", ready.format(port=port), "--load", load, "--trace", "nvtx", "-o", "served")
+    variables = {**environment, "XDG_STATE_HOME": str(tmp_path / "state")}
+    with started(tmp_path, variables, "launch", *options, "--", "server.py", str(port)) as process:
+        printed = process.communicate(timeout=PATIENCE_S)[0]
+    assert process.returncode == 3, printed
+    assert f"serves on {port}" in printed
+    assert "the command of --load ended with exit code 3" in printed
+    assert "nsyswrap report served/recording-1" in printed
+    # The request that looked if the server is ready came before.
+    assert requests_in(tmp_path / "served" / "recording-1" / EXPORT) == 20
+
+
+def test_a_server_that_ends_before_it_is_ready(tmp_path: Path, environment: dict[str, str]) -> None:
+    variables = {**environment, "XDG_STATE_HOME": str(tmp_path / "state")}
+    options = ("--when-ready", "never printed", "--load", "touch loaded", "--trace", "none")
+    with started(tmp_path, variables, "launch", *options, "--", "sh", "-c", "exit 4") as process:
+        printed = process.communicate(timeout=PATIENCE_S)[0]
+    assert (process.returncode, "before it was ready" in printed) == (4, True), printed
+    assert not (tmp_path / "loaded").exists()
+
+
+@pytest.mark.parametrize("small_disk", ["400k"], indirect=True)
+def test_a_full_disk(small_disk: Path, served: Served) -> None:
+    shutil.rmtree(served.folder / "served")
+    (served.folder / "served").symlink_to(small_disk)
+    code, printed = served.run("record", "--for", "0.5s", "large")
+    assert (code, "the disk is full" in printed) == (73, True), printed
+    assert served.recording("large")[0]["outcome"] == "disk_full"
+    assert served.ask() == 1
+
+
+def test_a_killed_nsyswrap_ends_its_server(served: Served) -> None:
+    served.process.kill()
+    wait_until(lambda: not Path(f"/proc/{served.pid}").exists())
+    assert "no session is running" in served.run("list")[1]
