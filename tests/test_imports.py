@@ -47,10 +47,7 @@ SPEAKING = {
     "compare.history",
     "compare.judgement",
     "compare.module_rows",
-    "judged_process",
     "kernel_names.classes",
-    "steps",
-    "steps.launch_sequence",
 }
 HEAVY = {"numpy", "pandas", "rich", "torch", "matplotlib", "scipy"}
 SLOW = {"json", "pathlib", "shutil", "socket"}  # for --help and one TAB: half as long as click

@@ -9,7 +9,7 @@ import numpy as np
 
 from nsyswrap.analysis.advice import Advice, advice_of
 from nsyswrap.analysis.arrays.intervals import union
-from nsyswrap.analysis.finding import Finding
+from nsyswrap.analysis.finding import Finding, Note
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, owners_of_gpus
 from nsyswrap.analysis.judged_process import (
     JudgedProcess,
@@ -23,6 +23,7 @@ from nsyswrap.analysis.loading import loading
 from nsyswrap.analysis.nvtx_ranges import xla_broke_import
 from nsyswrap.analysis.step_budget import BUSY, IDLE, TimeBreakdown, shared_budget
 from nsyswrap.analysis.steps import Steps, parse_choice
+from nsyswrap.analysis.steps.label import LoopLabel
 from nsyswrap.analysis.utilization import Utilization, utilization_of
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
@@ -55,7 +56,7 @@ class JudgedSteps:
     ``gpu_percent`` is the share of the process' GPU time, summed over its operations, that lies in them.
     """
 
-    label: str
+    label: LoopLabel
     count: int
     first: int
     last: int
@@ -76,7 +77,7 @@ class OtherLoop:
     part of the process' GPU time that begins in them. ``before``: it begins before the steps that are judged.
     """
 
-    label: str
+    label: LoopLabel
     count: int
     mean_ns: float
     busy_percent: float
@@ -138,19 +139,19 @@ class Answer:
     ``why_whole`` says why there is no steady part. ``steps``, ``start_up`` and ``other_loops`` are of the
     process with the most GPU work; the start-up ends with the warm-up steps if no other loop is before
     them. ``withheld`` says why there is no verdict: then ``findings`` is empty. ``facts`` name no cost.
-    ``utilization`` is None where no shapes were recorded. ``remarks`` are on the steps; ``notes`` are
-    what else readers must know, and what could not be looked at. ``ranks`` is empty unless several ranks
-    of a job are judged together.
+    ``utilization`` is None where no shapes were recorded. ``remarks`` are on the steps of each process;
+    ``notes`` are what else readers must know, and what could not be looked at. ``ranks`` is empty unless
+    several ranks of a job are judged together.
     """
 
     scope: str
-    why_whole: str
+    why_whole: Note | None
     steps: JudgedSteps | None
     start_up: StartUp | None
     devices: tuple[DeviceTime, ...]
     findings: tuple[Finding, ...]
     withheld: Finding | None
-    remarks: tuple[str, ...]
+    remarks: tuple[tuple[Note, ...], ...]
     notes: tuple[Finding, ...]
     other_loops: tuple[OtherLoop, ...] = ()
     facts: tuple[Finding, ...] = ()
@@ -190,13 +191,13 @@ def answer_of(capture: Capture) -> Answer:
     chosen = parse_choice(capture.view.steps)[1] is not None
     return Answer(
         scope="steady part" if steady else whole,
-        why_whole="" if main is None or steady else main.steps.why_none,
+        why_whole=main.steps.why_none if main is not None else None,
         steps=_judged_steps(capture.whole, main, chosen=chosen) if main is not None and steady else None,
         start_up=_start_up(capture, main) if main is not None and steady and not chosen else None,
         devices=devices,
         findings=tuple(advice.findings),
         withheld=withheld,
-        remarks=tuple(dict.fromkeys(process.steps.remark for process in processes if process.steps.remark)),
+        remarks=tuple(process.steps.remarks for process in processes),
         notes=tuple(advice.notes),
         other_loops=_other_loops(capture.whole, main.steps)
         if main is not None and steady and not chosen
@@ -209,7 +210,7 @@ def answer_of(capture: Capture) -> Answer:
 def whole_answer(capture: Capture) -> Answer:
     """Return how busy the GPU was in all of a capture, its start-up included, without what to do about it."""
     devices = tuple(_devices(capture.whole, whole_parts(capture)))
-    return Answer("whole capture", "", None, None, devices, (), None, (), ())
+    return Answer("whole capture", None, None, None, devices, (), None, (), ())
 
 
 def _devices(whole: Capture, parts: Sequence[JudgedProcess]) -> Iterator[DeviceTime]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nsyswrap.analysis.finding import Note
 from nsyswrap.analysis.gpu_operations import MOST_PROCESSES, check_number, gpu_operations_of, windows
 from nsyswrap.analysis.launches import READS as LAUNCH_READS
 from nsyswrap.analysis.step_budget import TimeBreakdown, budgets_of
@@ -92,10 +93,10 @@ def judged_processes(capture: Capture) -> tuple[JudgedProcess, ...]:
     if selection.windowed:
         selection = replace(selection, clip=True)
         of_process = {}
-        why = "the selected part is judged"
+        why = Note("selected_is_judged", {})
     else:
         of_process = {steps.global_pid: steps for steps in steps_of(capture)}
-        why = "no GPU operation has a recorded launch call"
+        why = Note("no_launch_calls", {})
     parts = []
     for process in processes:
         steps = of_process[process] if process in of_process else Steps.none(process, why)
@@ -113,7 +114,7 @@ def judged_processes(capture: Capture) -> tuple[JudgedProcess, ...]:
             chosen = replace(
                 chosen, start_ns=selection.start_ns, end_ns=selection.end_ns, spans=(), clip=selection.clip
             )
-            why = f"no GPU work in {steps.label}"
+            why = Note("no_work_in_steps", {"label": steps.label})
             parts.append(JudgedProcess(capture.viewed(selection=chosen), Steps.none(process, why)))
     return tuple(parts)
 
@@ -127,7 +128,7 @@ def whole_parts(capture: Capture) -> tuple[JudgedProcess, ...]:
     return tuple(
         JudgedProcess(
             capture.viewed(selection=replace(selection, processes=(number,)) if several else selection),
-            Steps.none(process, "all of it is judged"),
+            Steps.none(process, Note("all_is_judged", {})),
         )
         for process, number in zip(processes, numbers, strict=True)
     )

@@ -29,6 +29,7 @@ from nsyswrap.reports import NAMES, find_report
 from nsyswrap.reports.figures import figures_of
 from nsyswrap.reports.wording.advice import words
 from nsyswrap.reports.wording.checks import doubt_texts
+from nsyswrap.reports.wording.notes import joined_texts, note_text
 
 with lazy_imports():
     from nsyswrap.reports.runs import tables
@@ -206,7 +207,7 @@ def _judged(capture: Capture, answer: Answer, characters: int) -> dict[str, Any]
     return {
         "part": answer.scope if answer.devices else None,
         "options": [*capture.view.selection.options, *_steps_option(capture)],
-        "no_steps_because": _cut(answer.why_whole, characters) or None,
+        "no_steps_because": _cut(note_text(answer.why_whole), characters) if answer.why_whole else None,
         "withheld_because": _cut(words(answer.withheld).what, characters) if answer.withheld else None,
         "loop": _cut(steps.label, characters) if steps else None,
         "steps": steps.count if steps else None,
@@ -254,7 +255,11 @@ def _finding(finding: Finding, per: float, characters: int) -> dict[str, Any]:
 
 def _conditions(capture: Capture, answer: Answer, characters: int) -> list[str]:
     """Return what makes the figures less certain than they look."""
-    texts = [*answer.remarks, *(words(note).what for note in answer.notes), *doubt_texts(capture)]
+    texts = [
+        *joined_texts(answer.remarks),
+        *(words(note).what for note in answer.notes),
+        *doubt_texts(capture),
+    ]
     return [_cut(text, characters) for text in dict.fromkeys(texts)]
 
 

@@ -8,6 +8,7 @@ from tiny_export import Row, call, changed, global_id, kernel, nvtx, opened
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.judged_process import judged_processes, main_steps
 from nsyswrap.api import CaptureReader
+from nsyswrap.reports.wording.notes import note_text
 
 
 def program(pid: int = 100, steps: int = 5, device: int = 0) -> list[Row]:
@@ -30,7 +31,7 @@ def judged(capture: CaptureReader) -> list[tuple[int, list[tuple[int, int]], str
         (
             part.process_id,
             list(zip(part.window.start.tolist(), part.window.end.tolist(), strict=True)),
-            part.steps.why_none,
+            note_text(part.steps.why_none or ""),
         )
         for part in judged_processes(capture)
     ]

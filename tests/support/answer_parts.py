@@ -7,6 +7,7 @@ import numpy as np
 from nsyswrap.analysis.answer import Answer, DeviceTime, JudgedSteps, Outlier, StartUp
 from nsyswrap.analysis.arrays.intervals import NOTHING
 from nsyswrap.analysis.finding import Finding, FindingKind
+from nsyswrap.analysis.steps.label import LoopLabel
 from nsyswrap.capture.intervals import IntervalSet
 
 MS = 1_000_000
@@ -14,7 +15,14 @@ MS = 1_000_000
 
 def steps(**changes: Any) -> JudgedSteps:
     """30 steps of 2 ms each, numbered from 0."""
-    known = {"label": "'step'", "count": 30, "first": 0, "last": 29, "warm_up": 0, "total": 30}
+    known = {
+        "label": LoopLabel.of_range("step"),
+        "count": 30,
+        "first": 0,
+        "last": 29,
+        "warm_up": 0,
+        "total": 30,
+    }
     times = {"mean_ns": 2.0 * MS, "median_ns": 2.0 * MS, "outliers": ()}
     return JudgedSteps(**{**known, **times, **changes})
 
@@ -61,8 +69,14 @@ LAUNCH_BOUND = device(busy={"gemm_kernel": 9}, idle={"host": 18, "launch": 30, "
 
 def answer(*devices: DeviceTime, **changes: Any) -> Answer:
     """An answer about 30 steps of 2 ms after 3.5 s of start-up."""
-    known = {"scope": "steady part", "why_whole": "", "steps": steps(), "withheld": None, "notes": ()}
-    known |= {"remarks": ()}
+    known: dict[str, Any] = {
+        "scope": "steady part",
+        "why_whole": None,
+        "steps": steps(),
+        "withheld": None,
+        "notes": (),
+    }
+    known |= {"remarks": (), "notes": ()}
     known |= {"start_up": StartUp(3_500 * MS, 150 * MS), "findings": (LAUNCHES,)}
     return Answer(**{**known, "devices": devices or (LAUNCH_BOUND,), **changes})
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from nsyswrap.analysis.compare.model import RunFigures, Side
+from nsyswrap.analysis.steps.label import is_range
 from nsyswrap.analysis.steps.shared_loop import Choice, label_to_name, shared_loop
 
 
@@ -39,7 +40,7 @@ def _shared(runs: Sequence[RunFigures]) -> tuple[str, str]:
 
 def _choices(run: RunFigures) -> Mapping[str, Choice]:
     """Return the loops by which a run can be judged; of a saved one that is the loop that was judged."""
-    label = run.loop if run.loop.startswith("'") else ""
+    label = run.loop if is_range(run.loop) else ""
     return run.choices() if run.choices else {run.loop: Choice(label, 0.0, judged=True)}
 
 

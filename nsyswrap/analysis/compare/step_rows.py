@@ -65,7 +65,7 @@ def step_rows(parts: Sequence[JudgedProcess]) -> Fields:
     fields: Fields = {}
     for part in parts:
         steps = part.steps
-        key = Key("step", steps.label)
+        key = Key("step", str(steps.label))
         if steps.has_steady and key not in fields:
             after = np.arange(len(steps)) >= steps.warm_up
             if parse_choice(part.view.view.steps)[1]:

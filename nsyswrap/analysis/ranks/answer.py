@@ -48,7 +48,7 @@ def answer_of_ranks(members: Sequence[RankCapture]) -> Answer | None:
         devices=tuple(device for answer in answers for device in answer.devices),
         findings=findings,
         withheld=withheld,
-        remarks=tuple(dict.fromkeys(remark for answer in answers for remark in answer.remarks)),
+        remarks=tuple(remark for answer in answers for remark in answer.remarks),
         notes=tuple(_largest(note for answer in answers for note in answer.notes).values()),
         facts=tuple(_largest(fact for answer in answers for fact in answer.facts).values()),
         utilization=None,

@@ -97,7 +97,7 @@ def judged_steps(job: RankJob) -> RankedRanges | None:
         inside = _launched_inside(start, start + one.host_ns[:count], times)
         parts.append([one.duration_ns[:count], *inside])
     durations, own, waiting = (np.array(column) for column in zip(*parts, strict=True))
-    return RankedRanges(found[0].label, tuple(range(len(found))), durations, own, waiting)
+    return RankedRanges(found[0].label.name, tuple(range(len(found))), durations, own, waiting)
 
 
 def step_times(job: RankJob) -> tuple[int, NDArray[Any], NDArray[Any]] | None:

@@ -24,18 +24,18 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from nsyswrap.analysis.finding import Note
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.loading import loading
+from nsyswrap.analysis.steps.label import LoopLabel
 from nsyswrap.analysis.steps.loops import choices, loops_of
 from nsyswrap.analysis.steps.marked import MARKED, marked_steps
 from nsyswrap.analysis.steps.occurrences import ApiCalls, Occurrences, calls_by_process, works_beside
 from nsyswrap.analysis.steps.repeated_range import named_range, range_names, too_little
 from nsyswrap.analysis.steps.shared_loop import Choice, label_to_name, shared_loop
 from nsyswrap.analysis.steps.spans import step_spans
-from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.text import counted, did_you_mean
-from nsyswrap.base.units import duration
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 
@@ -60,7 +60,7 @@ class Steps:
 
     ``label`` says what repeats. ``steady`` marks the steps of the steady part, ``outlier`` the unusually long
     ones among them. ``warm_up`` counts the leading steps that are warm-up.
-    ``why_none`` says why there is no steady part; it is empty if there is one. ``remark`` says what else
+    ``why_none`` says why there is no steady part; it is None if there is one. ``remarks`` are what else
     readers must know about the steps. ``first`` is the number of the first step. ``others`` are the steps of
     the other loops of the process. ``loop`` tells what repeats from other loops, the same in each run.
     ``host_start_ns`` and ``host_ns`` are start and duration of each step's window on the host, in which its
@@ -68,14 +68,14 @@ class Steps:
     """
 
     global_pid: int
-    label: str
+    label: LoopLabel
     start_ns: NDArray[Any]
     end_ns: NDArray[Any]
     steady: NDArray[Any]
     outlier: NDArray[Any]
-    why_none: str = ""
+    why_none: Note | None = None
     warm_up: int = 0
-    remark: str = ""
+    remarks: tuple[Note, ...] = ()
     first: int = 0
     others: tuple[Steps, ...] = ()
     loop: str = ""
@@ -84,10 +84,10 @@ class Steps:
     runs_ahead_ns: NDArray[Any] = field(default_factory=lambda: np.empty(0, np.int64))
 
     @classmethod
-    def none(cls, global_pid: int, why: str) -> Steps:
+    def none(cls, global_pid: int, why: Note) -> Steps:
         """Return no steps."""
         times, marks = np.empty(0, np.int64), np.empty(0, bool)
-        return cls(global_pid, "", times, times, marks, marks, why)
+        return cls(global_pid, LoopLabel(""), times, times, marks, marks, why)
 
     def __len__(self) -> int:
         """Return the number of all steps."""
@@ -96,7 +96,7 @@ class Steps:
     @property
     def has_steady(self) -> bool:
         """True if there is a steady part."""
-        return not self.why_none
+        return self.why_none is None
 
     @property
     def duration_ns(self) -> NDArray[Any]:
@@ -138,7 +138,7 @@ def steps_of(capture: Capture) -> tuple[Steps, ...]:
     for process, calls, every in _loops_by_process(capture):
         loops = _named(whole, process, calls, every, name) if name else every
         if not loops:
-            why = f"no NVTX range {name!r} in this process" if name else _why_nothing(whole, process, calls)
+            why = Note("no_such_range", {"name": name}) if name else _why_nothing(whole, process, calls)
             found.append(Steps.none(process, why))
             continue
         judged = _steps(whole, process, calls, loops[0], (name, numbers))
@@ -152,10 +152,10 @@ def steps_of(capture: Capture) -> tuple[Steps, ...]:
             source=capture.source,
         )
     if numbers and not any(steps.has_steady for steps in found):
-        most = max(found, key=len, default=Steps.none(MISSING, ""))
+        count, first = max(((len(steps), steps.first) for steps in found), default=(0, 0))
         raise NotInCapture(
             f"no steps {capture.view.steps}",
-            f"the capture has {counted(len(most), 'steps')}, numbered from {most.first}",
+            f"the capture has {counted(count, 'steps')}, numbered from {first}",
             source=capture.source,
         )
     return tuple(found)
@@ -216,12 +216,11 @@ def judged_alike(captures: Sequence[Capture]) -> tuple[Sequence[Capture], str]:
     return [capture.viewed(loop=loop) for capture in captures], label_to_name(chosen, loop)
 
 
-def _why_nothing(whole: Capture, process: int, calls: ApiCalls) -> str:
+def _why_nothing(whole: Capture, process: int, calls: ApiCalls) -> Note:
     if (most := too_little(whole, process, calls)) is None:
-        return "nothing that repeats holds 25 % of the launches"
-    label, count, gpu, time = most
-    often = "comes twice and " if count < LEAST_STEPS else ""
-    return f"'{label}' {often}holds only {100 * gpu:.0f} % of the GPU time, {100 * time:.0f} % of the time"
+        return Note("nothing_repeats", {})
+    name, count, gpu, time = most
+    return Note("holds_too_little", {"name": name, "is_twice": count < LEAST_STEPS, "gpu": gpu, "time": time})
 
 
 def _named(
@@ -235,7 +234,7 @@ def _named(
     if chosen := marked or named_range(whole, process, calls, name):
         same = (loop for loop in loops if np.array_equal(loop.start_ns, chosen.start_ns))
         return [next(same, chosen)]
-    return [loop for loop in loops if name in (loop.label, loop.label.removeprefix("a sequence of "))][:1]
+    return [loop for loop in loops if name in (loop.label, loop.label.short)][:1]
 
 
 def parse_choice(text: str) -> tuple[str, tuple[int, int] | None]:
@@ -276,7 +275,7 @@ def _steps(
     if numbers:
         number = np.arange(len(steps)) + steps.first
         steady = (number >= numbers[0]) & (number <= numbers[1])
-        why = "" if steady.any() else f"only {counted(len(steps), 'steps')}"
+        why = None if steady.any() else Note("fewer_steps", {"count": len(steps)})
         return replace(steps, steady=steady, why_none=why)
     if len(steps) < LEAST_STEPS and (occurrences.is_range or occurrences.is_marked):
         return steps
@@ -288,28 +287,27 @@ def _steps(
     chosen = bool(name or occurrences.is_marked or trend)
     why = _why_unsteady(occurrences.label, durations[steady], chosen=chosen)
     beside = occurrences.is_range and works_beside(whole, calls, occurrences)
-    remarks = [f"another thread launches its own GPU work beside {occurrences.label}"] if beside else []
-    if beside and occurrences.beside:
-        remarks[0] += f": {', '.join(occurrences.beside)}"
+    remarks = (
+        [Note("work_beside", {"label": occurrences.label, "ranges": occurrences.beside})] if beside else []
+    )
     if len(occurrences.turns) > 1:
-        remarks.append(f"each step has several updates of an optimizer: {', '.join(occurrences.turns)}")
+        remarks.append(Note("several_updates", {"names": occurrences.turns}))
     if trend:
-        grows = "grow" if trend[1] > trend[0] else "shrink"
-        remarks.append(f"steps {grows} from {duration(trend[0])} to {duration(trend[1])}")
+        remarks.append(Note("steps_grow", {"first_ns": trend[0], "last_ns": trend[1]}))
     outlier = _outliers(occurrences, durations, steady, is_trend=bool(trend))
     return replace(
-        steps, steady=steady, outlier=outlier, why_none=why, warm_up=warm_up, remark="; ".join(remarks)
+        steps, steady=steady, outlier=outlier, why_none=why, warm_up=warm_up, remarks=tuple(remarks)
     )
 
 
-def _why_unsteady(label: str, durations: NDArray[Any], *, chosen: bool) -> str:
-    """Return why these steps are no steady part; empty if they are one. What the user names may vary."""
+def _why_unsteady(label: LoopLabel, durations: NDArray[Any], *, chosen: bool) -> Note | None:
+    """Return why these steps are no steady part; None if they are one. What the user names may vary."""
     if len(durations) < LEAST_STEPS:
-        return f"{label} repeats too few times"
+        return Note("too_few_steps", {"label": label})
     short, long = np.quantile(durations, (0.25, 0.75))
     if chosen or long <= _WIDE * short:
-        return ""
-    return f"{label} repeats, but takes {duration(short)} to {duration(long)}"
+        return None
+    return Note("steps_vary", {"label": label, "short_ns": short, "long_ns": long})
 
 
 def _warm_up(whole: Capture, process: int, occurrences: Occurrences, ratio: NDArray[Any]) -> int:

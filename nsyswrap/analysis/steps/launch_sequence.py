@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import distinct, order_by_code
 from nsyswrap.analysis.launches import launches_of
+from nsyswrap.analysis.steps.label import LoopLabel
 from nsyswrap.analysis.steps.occurrences import KERNEL_CODE, MANY, ApiCalls, Occurrences, optimizer_calls
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
@@ -22,7 +23,7 @@ _FEW_KINDS = 500  # of calls: of more, one is made once a step
 _PAUSE = 20  # times the median time between calls
 _LEAST_PART = 0.25  # of all calls, or of the GPU time, lie in such intervals
 _LISTED = 0.1  # of all GPU time, or of this and of the time, at least
-_UPDATE = "optimizer step"  # the label
+_UPDATE = LoopLabel("optimizer step", "update")
 _LEAST_STEP = 20  # calls from one update of an optimizer to the next
 _BETWEEN, _WITHIN = 0.25, 0.1  # of the most calls between two of its kernels: at least, at most
 _UPDATED = 0.1  # of the GPU time lies in these steps; the first step, which often waits for long, is none
@@ -291,9 +292,10 @@ def _own_ends(
     return own
 
 
-def _label(calls: ApiCalls, rows: NDArray[Any]) -> tuple[str, bool]:
+def _label(calls: ApiCalls, rows: NDArray[Any]) -> tuple[LoopLabel, bool]:
     """Return what the sequence is, and whether it is a single operation: a graph holds a whole step."""
     works = rows[calls.works[rows]]
     if len(works) > 1:
-        return f"a sequence of {len(works):,} GPU operations", False
-    return ("one CUDA graph", False) if calls.graph[works].all() else ("one GPU operation", True)
+        return LoopLabel.of_sequence(len(works)), False
+    is_graph = bool(calls.graph[works].all())
+    return LoopLabel("one CUDA graph" if is_graph else "one GPU operation"), not is_graph

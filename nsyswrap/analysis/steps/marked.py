@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.nvtx_ranges import marks_named, range_labels
 from nsyswrap.analysis.range_texts import MODULES_DOMAIN, SHAPES_END
+from nsyswrap.analysis.steps.label import LoopLabel
 from nsyswrap.analysis.steps.occurrences import ApiCalls, Occurrences
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NVTX_START_END, PROCESS_MASK
@@ -49,7 +50,7 @@ def marked_steps(whole: Capture, process: int, calls: ApiCalls) -> Occurrences |
     firsts = np.sort(calls.start_ns[calls.first]) if number[0] == 0 else np.empty(0, np.int64)
     ends = np.append(start[1:], end[-1])
     return Occurrences(
-        repr(MARKED),
+        LoopLabel.of_range(MARKED),
         start,
         ends,
         differs=_with_shapes(whole, process, ends),

@@ -14,6 +14,7 @@ from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.gpu_operations import GRAPH_NAME, KINDS, MEMCPY, gpu_operations_of
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import CLASSES, SYNCHRONISE, call_classes, call_names
+from nsyswrap.analysis.steps.label import LoopLabel
 from nsyswrap.analysis.timing_audit.causation import causing_threads
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
@@ -36,10 +37,10 @@ class Occurrences(NamedTuple):
     ``launches`` is a number of what most occurrences start on the GPU, ``begins`` tells its first call, and
     ``own_end_ns`` is where the usual calls end and others follow: those of another loop, or of this one. Of a
     range ``turns`` are those side by side with it that hold an update of the optimizer each, and ``beside``
-    has number and label of those that come at the same time on other threads.
+    has number and name of those that come at the same time on other threads.
     """
 
-    label: str
+    label: LoopLabel
     start_ns: NDArray[Any]
     end_ns: NDArray[Any]
     differs: NDArray[Any]
@@ -52,7 +53,7 @@ class Occurrences(NamedTuple):
     begins: str = ""
     own_end_ns: NDArray[Any] | None = None
     turns: tuple[str, ...] = ()
-    beside: tuple[str, ...] = ()
+    beside: tuple[tuple[int, str], ...] = ()
 
     @property
     def loop(self) -> str:

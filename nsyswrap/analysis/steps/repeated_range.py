@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.arrays.groups import ascending, distinct
 from nsyswrap.analysis.arrays.spans import Spans, tree
 from nsyswrap.analysis.nvtx_ranges import MAIN_DOMAIN, closed_ranges, range_labels
+from nsyswrap.analysis.steps.label import LoopLabel
 from nsyswrap.analysis.steps.numbered import family, is_numbered, numbered_ranges
 from nsyswrap.analysis.steps.occurrences import MANY, ApiCalls, Occurrences, optimizer_calls
 from nsyswrap.capture.capture import Capture
@@ -55,7 +56,7 @@ class _Range(NamedTuple):
     own_ns: int
     thread: int = 0
     turns: tuple[str, ...] = ()
-    beside: tuple[str, ...] = ()
+    beside: tuple[tuple[int, str], ...] = ()
 
     @property
     def mean_ns(self) -> float:
@@ -400,9 +401,9 @@ def _side_by_side(ranges: Sequence[_Range], updates: NDArray[Any]) -> Iterator[_
         mine = [one for one in group if one.thread == main.thread]
         alike = [one for one in mine if abs(len(one.start_ns) - len(main.start_ns)) <= 1]
         alike.sort(key=lambda one: (one.start_ns[0], one.depth))
-        turns = [f"'{one.label}'" for one in alike if _holds(one.start_ns, one.end_ns, updates)]
+        turns = [one.label for one in alike if _holds(one.start_ns, one.end_ns, updates)]
         others = [one for one in group if one.thread != main.thread]
-        beside = [f"{len(one.start_ns):,} x '{one.label}'" for one in others]
+        beside = [(len(one.start_ns), one.label) for one in others]
         yield alike[0]._replace(turns=tuple(turns), beside=tuple(beside))
 
 
@@ -435,7 +436,7 @@ def _occurrences(one: _Range, others: Sequence[_Range], calls: ApiCalls) -> Occu
     firsts = np.sort(calls.start_ns[calls.first])
     first_uses = np.searchsorted(firsts, ends) > np.searchsorted(firsts, start)
     return Occurrences(
-        f"'{one.label}'",
+        LoopLabel.of_range(one.label),
         start,
         ends,
         differs=np.zeros(len(start), bool),

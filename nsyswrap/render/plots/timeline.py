@@ -362,9 +362,8 @@ def _steps_note(steps: JudgedSteps | None) -> list[str]:
     """Return how long the steps take that are judged."""
     if steps is None:
         return []
-    label = steps.label.removeprefix("a sequence of ")
     mean, median = duration(steps.mean_ns), duration(steps.median_ns)
-    return [f"steady steps: {steps.count:,} x {label}, mean {mean}, median {median}"]
+    return [f"steady steps: {steps.count:,} x {steps.label.short}, mean {mean}, median {median}"]
 
 
 def _selection_note(capture: Capture) -> list[str]:

@@ -150,7 +150,7 @@ def steps(capture: Capture) -> Iterator[Lane]:
             first, last = capture.window.start_ns, capture.window.end_ns
             number = number[(one.end_ns > first) & (one.start_ns < last)]
         if len(number):
-            title = one.label.removeprefix("a sequence of ") or "steps"
+            title = one.label.short or "steps"
             if several:
                 title = f"process {process_text(one.global_pid)}: {title}"
             place = (STEPS, one.global_pid, "steps", title)

@@ -10,6 +10,7 @@ from nsyswrap.analysis.finding import Finding
 from nsyswrap.base.constants import MISSING
 from nsyswrap.reports.figures import figures_of
 from nsyswrap.reports.wording.advice import words
+from nsyswrap.reports.wording.notes import joined_texts, note_text
 
 FORMAT = "nsyswrap-answer"
 VERSION = 1  # raised with every key that is removed or changes its meaning, and every one not at an end
@@ -30,7 +31,7 @@ def as_dict(answer: Answer) -> dict[str, Any]:
         "format": FORMAT,
         "version": VERSION,
         "part": answer.scope if answer.devices else None,
-        "no_steady_part_because": answer.why_whole or None,
+        "no_steady_part_because": note_text(answer.why_whole) if answer.why_whole else None,
         "steps": _steps(answer.steps) if answer.steps else None,
         "start_up": asdict(answer.start_up) if answer.start_up else None,
         "window_ns": answer.window_ns,
@@ -41,7 +42,7 @@ def as_dict(answer: Answer) -> dict[str, Any]:
         "devices": [_device(device) for device in answer.devices],
         "withheld_because": words(answer.withheld).what if answer.withheld else None,
         "findings": [_finding(finding) for finding in answer.findings],
-        "notes": [*answer.remarks, *(words(note).what for note in answer.notes)],
+        "notes": [*joined_texts(answer.remarks), *(words(note).what for note in answer.notes)],
         "sources": dict(SOURCES),
         "other_loops": [asdict(loop) for loop in answer.other_loops],
         "figures": figures,

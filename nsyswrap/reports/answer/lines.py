@@ -27,6 +27,7 @@ from nsyswrap.reports.answer.steps import loop_lines, outlier_lines, repeated, s
 from nsyswrap.reports.figures import SentenceFigure, figures_of
 from nsyswrap.reports.wording.advice import SAVINGS, words
 from nsyswrap.reports.wording.checks import why_no_gpu_work
+from nsyswrap.reports.wording.notes import joined_texts, note_text
 from nsyswrap.reports.wording.states import BUSY_NAMES, IDLE_NAMES, OTHER_NAME
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def _verdict(head: str, answer: Answer) -> str:
     before = f"{repeated(steps.count, steps.label)} "
     total = f" ({duration(steps.mean_ns * steps.count)})"
     each = "" if _skewed(steps) else f", {duration(steps.mean_ns)} each"
-    label = printable(steps.label.removeprefix("a sequence of "))
+    label = printable(steps.label.short)
     texts = [f"{before}{label}{each}{total}", f"{before}{label}{each}"]
     texts += [text.replace(" repeated ", " ", 1) for text in texts if before.endswith(" of ")]
     columns = room("verdict") - len(f"{head}: ")
@@ -234,7 +235,7 @@ def _busy_percent(device: DeviceTime) -> str:
 
 def _why_whole(answer: Answer) -> Iterator[AnswerLine]:
     if answer.why_whole and answer.scope == "whole capture":
-        text = printable(f"No steady part: {answer.why_whole}")
+        text = printable(f"No steady part: {note_text(answer.why_whole)}")
         texts = [f"{text}{end}" for end in ("; the whole capture is judged", "; whole capture judged", "")]
         yield AnswerLine(clip(first_fitting(texts, room("fact")), room("fact")), "fact")
 
@@ -253,7 +254,7 @@ def _notes(answer: Answer) -> Iterator[AnswerLine]:
             yield AnswerLine(
                 f"Check: {printable(words(finding).what)}", "doubt", "warning", report=finding.source
             )
-    notes = [(remark, "") for remark in answer.remarks]
+    notes = [(remark, "") for remark in joined_texts(answer.remarks)]
     notes += [(wording.sentence, wording.report) for wording in map(words, answer.notes)]
     for note, report in notes[:_MOST_NOTES]:
         yield AnswerLine(f"Note: {printable(note)}", "note", report=report)

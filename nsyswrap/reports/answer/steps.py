@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from nsyswrap.analysis.answer import Answer, OtherLoop, Outlier
+    from nsyswrap.analysis.steps.label import LoopLabel
     from nsyswrap.reports.answer.line import Kind
 
 _LOADING_PART = 0.01  # of the start-up: less loading is not said
@@ -50,17 +51,16 @@ def start_up_lines(answer: Answer) -> Iterator[AnswerLine]:
     yield AnswerLine(first_fitting(texts, room("fact")), "fact")
 
 
-def repeated(count: int, label: str) -> str:
+def repeated(count: int, label: LoopLabel) -> str:
     """Return how often something repeats: a range or an optimizer step, or a sequence of GPU operations."""
-    is_work = label.startswith(("a sequence of ", "one "))
-    return f"{counted(count, 'repeated steps')} of" if is_work else f"{count:,} x"
+    return f"{counted(count, 'repeated steps')} of" if label.kind == "work" else f"{count:,} x"
 
 
 def loop_lines(answer: Answer) -> Iterator[AnswerLine]:
     """Yield a line for each other loop of the program, those with most time first; variants have one line."""
     families: dict[object, list[OtherLoop]] = {}
     for loop in sorted(answer.other_loops, key=lambda loop: -loop.count * loop.mean_ns):
-        is_name = loop.label.startswith("'")  # numbers in other labels are of operations
+        is_name = loop.label.kind == "range"  # numbers in other labels are of operations
         families.setdefault(family(loop.label) if is_name else id(loop), []).append(loop)
     shown = list(families.values())[:_MOST_LOOPS]
     for loops in shown:
@@ -70,7 +70,7 @@ def loop_lines(answer: Answer) -> Iterator[AnswerLine]:
 
 
 def _loop_line(loop: OtherLoop) -> AnswerLine:
-    label = printable(loop.label.removeprefix("a sequence of "))
+    label = printable(loop.label.short)
     each = f", {duration(loop.mean_ns)} each"
     busy = f": GPU busy {whole_percent(loop.busy_percent)}"
     total = f" ({duration(loop.count * loop.mean_ns)})"

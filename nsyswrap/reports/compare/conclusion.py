@@ -15,6 +15,7 @@ from nsyswrap.analysis.compare.model import (
     Outcome,
     Pair,
 )
+from nsyswrap.analysis.steps.label import is_range
 from nsyswrap.base.text import counted, printable, shorten_all
 from nsyswrap.base.units import duration
 from nsyswrap.reports.compare.tables import (
@@ -137,7 +138,7 @@ def title(pair: Pair) -> str:
     """Return what a headline row is the time of."""
     if pair.key.group == "step":
         label = pair.key.name
-        return f"step {label}" if label.startswith("'") else f"step ({label})"
+        return f"step {label}" if is_range(label) else f"step ({label})"
     return pair.key.name
 
 

@@ -29,6 +29,7 @@ from nsyswrap.base.units import Unit, percent
 from nsyswrap.capture.capture import Capture
 from nsyswrap.reports.columns import FLOP_PER_S, PEAK_PERCENT
 from nsyswrap.reports.table import Column, Report, ReportOption, Result, Schema, Values
+from nsyswrap.reports.wording.notes import note_text
 
 _ALL = 100.0
 _REPEATED = re.compile(r"(?<![^.])\d+(?![^.])")
@@ -88,8 +89,8 @@ def _rows(
 
 def _notes(parts: Sequence[JudgedProcess]) -> Iterator[str]:
     for part in parts:
-        if not part.steps.has_steady:
-            yield f"no steady part: {part.steps.why_none}"
+        if part.steps.why_none:
+            yield f"no steady part: {note_text(part.steps.why_none)}"
 
 
 def conclude(_: Capture, data: Mapping[str, Values]) -> str:

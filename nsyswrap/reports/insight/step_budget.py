@@ -58,6 +58,7 @@ from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.selection import process_ids
 from nsyswrap.reports.table import Column, Report, Result, Schema, Values
+from nsyswrap.reports.wording.notes import joined_texts, note_text
 from nsyswrap.reports.wording.states import CAUSE_NAMES
 
 Rows = dict[str, NDArray[Any]]
@@ -193,11 +194,11 @@ def _notes(capture: Capture, parts: Sequence[JudgedProcess]) -> Iterator[str]:
     if capture.view.selection.windowed:
         yield "the selected part is judged; without --time and --nvtx, steps are detected"
     for part in parts:
-        if not part.steps.has_steady:
+        if part.steps.why_none:
             who = f" of process {part.process_id}" if len(parts) > 1 else ""
-            yield f"no steady part{who}: {part.steps.why_none}"
-        elif part.steps.remark:
-            yield part.steps.remark
+            yield f"no steady part{who}: {note_text(part.steps.why_none)}"
+        else:
+            yield from joined_texts([part.steps.remarks])
 
 
 def conclude(_: Capture, data: Mapping[str, Values]) -> str:

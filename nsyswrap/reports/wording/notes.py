@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from nsyswrap.analysis.finding import Note, Numbers
 from nsyswrap.analysis.timing_audit.causation import MOST_PAIRS
+from nsyswrap.base.units import duration
 from nsyswrap.reports.wording.numbers import filled
 
 HOW_TO_TELL = "trace OS runtime calls (nsyswrap profile --trace cuda,nvtx,osrt)"
@@ -66,6 +67,30 @@ _TEXTS: Mapping[str, str | Callable[[Numbers], str]] = {
         "several communicators"
     ),
     "collectives_apart_doubt": "{apart:d} of {of:d} collectives {name} are not at the same time on all ranks",
+    "selected_is_judged": "the selected part is judged",
+    "all_is_judged": "all of it is judged",
+    "no_launch_calls": "no GPU operation has a recorded launch call",
+    "no_work_in_steps": "no GPU work in {label}",
+    "no_such_range": lambda n: f"no NVTX range {n['name']!r} in this process",
+    "nothing_repeats": "nothing that repeats holds 25 % of the launches",
+    "holds_too_little": lambda n: (
+        f"'{n['name']}' {'comes twice and ' if n['is_twice'] else ''}holds only "
+        f"{100 * n['gpu']:.0f} % of the GPU time, {100 * n['time']:.0f} % of the time"
+    ),
+    "fewer_steps": "only {count:steps}",
+    "too_few_steps": "{label} repeats too few times",
+    "steps_vary": "{label} repeats, but takes {short_ns} to {long_ns}",
+    "work_beside": lambda n: (
+        f"another thread launches its own GPU work beside {n['label']}{': ' if n['ranges'] else ''}"
+        + ", ".join(f"{count:,} x '{name}'" for count, name in n["ranges"])
+    ),
+    "several_updates": lambda n: (
+        "each step has several updates of an optimizer: " + ", ".join(f"'{name}'" for name in n["names"])
+    ),
+    "steps_grow": lambda n: (
+        f"steps {'grow' if n['last_ns'] > n['first_ns'] else 'shrink'} from {duration(n['first_ns'])} to "
+        f"{duration(n['last_ns'])}"
+    ),
     "names_alone": "range names on only one rank are not matched: {names:d}",
     "names_uneven": lambda n: (
         f"range {n['names'][0]!r}{_more(n['names'])}: the number of instances differs between ranks; the "
@@ -85,3 +110,8 @@ def note_text(note: Note | str) -> str:
 def note_texts(notes: Iterable[Note | str]) -> tuple[str, ...]:
     """Return notes in words, each once, without empty ones."""
     return tuple(dict.fromkeys(filter(None, map(note_text, notes))))
+
+
+def joined_texts(groups: Iterable[Iterable[Note]]) -> tuple[str, ...]:
+    """Return a text for each group of notes, each once, without empty ones."""
+    return tuple(dict.fromkeys(filter(None, ("; ".join(map(note_text, group)) for group in groups))))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from step_drawings import LENGTH, Drawing, every, numbers, only, starts
 
+from nsyswrap.analysis.finding import Note
 from nsyswrap.analysis.steps.launch_sequence import _candidates
 
 
@@ -192,7 +193,7 @@ def test_launches_in_no_order_are_no_steps(tmp_path: Path) -> None:
     for i, letter in enumerate("abcadbdcbbadcacdbadcbaabcddcbcab"):
         drawing.launch(letter, i * 100)
     steps = only(tmp_path, drawing)
-    assert (steps.has_steady, steps.why_none) == (False, "nothing that repeats holds 25 % of the launches")
+    assert (steps.has_steady, steps.why_none) == (False, Note("nothing_repeats", {}))
 
 
 def test_a_sequence_that_is_a_small_part_of_the_program(tmp_path: Path) -> None:
@@ -200,7 +201,7 @@ def test_a_sequence_that_is_a_small_part_of_the_program(tmp_path: Path) -> None:
     for i in range(60):
         drawing.launch(f"once {i}", 6 * LENGTH + 50 * i)
     steps = only(tmp_path, drawing)
-    assert (len(steps), steps.why_none) == (0, "nothing that repeats holds 25 % of the launches")
+    assert (len(steps), steps.why_none) == (0, Note("nothing_repeats", {}))
 
 
 def test_an_incomplete_last_sequence_is_no_step(tmp_path: Path) -> None:

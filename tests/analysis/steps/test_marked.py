@@ -31,7 +31,7 @@ def marked(first: int, count: int, **more: int) -> Drawing:
 def test_they_count_before_ranges_of_the_program(tmp_path: Path) -> None:
     steps = only(tmp_path, marked(10, 4))
     assert (steps.label, steps.first, starts(steps)) == ("'step'", 10, every(4))
-    assert (steps.warm_up, numbers(steps.steady), steps.why_none) == (0, [0, 1, 2, 3], "")
+    assert (steps.warm_up, numbers(steps.steady), steps.why_none) == (0, [0, 1, 2, 3], None)
 
 
 def test_a_step_ends_where_the_next_one_begins_and_the_last_one_where_it_ends(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ import pytest
 from step_drawings import LENGTH, Drawing, every, numbers, only, starts, training
 from tiny_export import PID, domain
 
+from nsyswrap.reports.wording.notes import joined_texts
+
 
 def test_the_outer_range_is_the_step(tmp_path: Path) -> None:
     steps = only(tmp_path, training(12))
@@ -291,7 +293,8 @@ def test_two_networks_that_update_in_turns_are_one_step(tmp_path: Path) -> None:
             drawing.launch("adam", at + 200, gpu_ns=100)
     steps = only(tmp_path, drawing)
     assert (steps.label, starts(steps)) == ("'discriminator'", every(20))
-    assert steps.remark == "each step has several updates of an optimizer: 'discriminator', 'generator'"
+    several = "each step has several updates of an optimizer: 'discriminator', 'generator'"
+    assert joined_texts([steps.remarks]) == (several,)
 
 
 def test_requests_of_another_thread_are_named_and_part_no_step(tmp_path: Path) -> None:
@@ -305,4 +308,4 @@ def test_requests_of_another_thread_are_named_and_part_no_step(tmp_path: Path) -
     steps = only(tmp_path, drawing)
     assert (steps.label, starts(steps), steps.others) == ("'train'", every(12), ())
     beside = "another thread launches its own GPU work beside 'train': 30 x 'request *'"
-    assert steps.remark == beside
+    assert joined_texts([steps.remarks]) == (beside,)

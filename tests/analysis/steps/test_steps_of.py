@@ -8,6 +8,7 @@ from tiny_export import PID, call, changed, global_id, kernel, memcpy, nvtx, ope
 
 from nsyswrap.analysis.steps import parse_choice, steps_of
 from nsyswrap.base.errors import NotInCapture
+from nsyswrap.reports.wording.notes import joined_texts, note_text
 
 
 class TestWarmUp:
@@ -211,21 +212,21 @@ class TestTrend:
         steps = only(tmp_path, self.lasting([80_000 - 600 * i for i in range(100)]))
         assert (steps.warm_up, steps.has_steady) == (1, True)
         assert numbers(steps.outlier) == []
-        assert steps.remark == "steps shrink from 72.5 µs to 27.5 µs"
+        assert joined_texts([steps.remarks]) == ("steps shrink from 72.5 µs to 27.5 µs",)
 
     def test_an_outlier_exceeds_those_around_it(self, tmp_path: Path) -> None:
         lengths = [10_000 + 1000 * i for i in range(60)]
         lengths[10] += 15_000  # 35 us, where the last steps take 69
         steps = only(tmp_path, self.lasting(lengths))
         assert numbers(steps.outlier) == [10]
-        assert steps.remark == "steps grow from 17.5 µs to 62.5 µs"
+        assert joined_texts([steps.remarks]) == ("steps grow from 17.5 µs to 62.5 µs",)
 
     def test_a_large_trend_is_judged(self, tmp_path: Path) -> None:
         assert only(tmp_path, self.lasting([1000 * (1 + i * i) for i in range(40)])).has_steady
 
     @pytest.mark.parametrize("lengths", [[10_000 + 20 * i for i in range(60)], [10_000, 20_000] * 30])
     def test_a_drift_of_little_and_turns_are_no_trend(self, lengths: list[int], tmp_path: Path) -> None:
-        assert only(tmp_path, self.lasting(lengths)).remark == ""
+        assert only(tmp_path, self.lasting(lengths)).remarks == ()
 
 
 @pytest.mark.parametrize(
@@ -241,7 +242,9 @@ def test_why_a_range_is_no_step(count: int, why: str, tmp_path: Path) -> None:
         drawing.launch(f"k{i}", i * LENGTH, gpu_ns=20 + i)
     for start in every(count, 10 * LENGTH - 10, 2 * LENGTH):
         drawing.range("part", start, start + 100)
-    assert only(tmp_path, drawing).why_none == f"'part' {why}"
+    none = only(tmp_path, drawing).why_none
+    assert none
+    assert note_text(none) == f"'part' {why}"
 
 
 @pytest.mark.filterwarnings("error")

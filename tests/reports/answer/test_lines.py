@@ -12,6 +12,7 @@ from tiny_export import call, kernel, nvtx, opened, write
 
 from nsyswrap.analysis.answer import Answer
 from nsyswrap.analysis.finding import Finding
+from nsyswrap.analysis.steps.label import LoopLabel
 from nsyswrap.api import CaptureReader
 from nsyswrap.render.summary_screen import answer_texts
 from nsyswrap.reports.answer import answer_lines, screen_texts
@@ -329,7 +330,7 @@ def test_further_findings_and_doubts(capture: CaptureReader) -> None:
         finding("idle_host", 6, cause="host", idle_ns=6 * MS),
     )
     notes = (finding("ranges_not_judged", None, reason="second"), finding("slowed_by_marks", None))
-    shown = lines(capture, answer(findings=findings, remarks=("n" * 100,), notes=notes))
+    shown = lines(capture, answer(findings=findings, remarks=(("n" * 100,),), notes=notes))
     assert shown[5:] == [
         "Host-bound: host code leaves the GPU idle, median 400 µs per gap",
         "  Less host code between launches: at most 20 % of a step, partly the same time",
@@ -387,8 +388,9 @@ def test_many_devices_take_one_line(capture: CaptureReader, numbers: range, show
 def test_no_name_widens_a_line_or_moves_the_cursor(capture: CaptureReader, name: str) -> None:
     other = replace(waiting_for(name, 12), shares=("waiting_for_rank",))
     one = answer(
-        LAUNCH_BOUND, device(1, busy={"memcpy": 30}, idle={"host": 30}), steps=steps(label=name, count=10**6),
-        findings=(waiting_for(name, 30), other, waiting_for(name, None)), remarks=(name,),
+        LAUNCH_BOUND, device(1, busy={"memcpy": 30}, idle={"host": 30}),
+        steps=steps(label=LoopLabel.of_range(name), count=10**6),
+        findings=(waiting_for(name, 30), other, waiting_for(name, None)), remarks=((name,),),
     )  # fmt: skip
     for shown in (
         one,
@@ -414,5 +416,5 @@ def test_without_gpu_work_the_rest_is_shown(tmp_path: Path, cli: Cli) -> None:
 
 
 def test_sentences_are_whole(capture: CaptureReader) -> None:
-    one = answer(remarks=("a note " * 30,))
+    one = answer(remarks=(("a note " * 30,),))
     assert answer_lines(capture, one)[-1].text == f"Note: {'a note ' * 30}"

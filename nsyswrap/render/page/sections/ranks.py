@@ -245,9 +245,7 @@ def _compared(job: RankJob, every: Sequence[RankedRanges]) -> RankedRanges | Non
     judged = judged_steps(job)
     if judged is None:
         return most_telling(every)
-    name = judged.name.removeprefix("a sequence of ").strip("'")
-    ranges = [one for one in every if one.name == name and one.on_gpu]
-    return ranges[0] if ranges else replace(judged, name=name)
+    return next((one for one in every if one.name == judged.name and one.on_gpu), judged)
 
 
 def _about(bins: Bins, ranks: int) -> str:

@@ -221,10 +221,7 @@ def _marks(stretches: Sequence[_Stretch]) -> dict[str, str]:
 def _loops(capture: Capture) -> dict[str, NDArray[Any]]:
     """Return the starts of all steps of the loops beside the one that is judged, by their names."""
     others = [other for judged in steps_of(capture) for other in judged.others[:_MOST_LOOPS]]
-    return {
-        f"'{shorten(other.label.removeprefix('a sequence of '), _NAME_WIDTH)}'": other.start_ns
-        for other in others
-    }
+    return {f"'{shorten(other.label.short, _NAME_WIDTH)}'": other.start_ns for other in others}
 
 
 SECTION = Section("steps", "Steps", steps, of_gpu=True)
