@@ -28,7 +28,7 @@ from nsyswrap.cli.options import (
     output_option,
     selection_options,
 )
-from nsyswrap.cli.output import data_stream, note, note_not_read, note_remarks, print_data, step
+from nsyswrap.cli.output import data_stream, note, note_not_read, note_remarks, print_data, step, writing_step
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
@@ -217,7 +217,7 @@ def _open_selected(path: Path, selection: Selection, *, shared: bool = False) ->
 
 def _write_trace(captures: Sequence[Capture], labels: Sequence[str], path: Path, form: str | None) -> None:
     form = form or perfetto_trace.format_of(path)
-    with step(f"writing {path} …"):
+    with writing_step(f"writing {path} …", to_stdout=_is_stdout(path)):
         trace = perfetto_trace.compose(*captures, labels=labels)
         if _is_stdout(path):
             perfetto_trace.stream(trace, data_stream(), form)
@@ -236,7 +236,7 @@ def _write_flamegraph(captures: Sequence[Capture], labels: Sequence[str], path: 
     for capture in captures:
         capture.whole.columns("nvtx", "start_ns")  # without ranges there is no tree: says what collects them
         capture.whole.columns("api", "start_ns")
-    with step(f"writing {path} …"):
+    with writing_step(f"writing {path} …", to_stdout=_is_stdout(path)):
         content = flamegraphs.folded(captures, labels)
     if not content:
         raise NotInCapture(

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 import click
@@ -271,6 +271,11 @@ def step(message: str) -> Iterator[None]:
         timer.join()
         if time.monotonic() - begun >= _PATIENCE_S:
             show("")
+
+
+def writing_step(message: str, *, to_stdout: bool) -> AbstractContextManager[None]:
+    """Return a ``step`` around writing. Rows on a terminal are the progress: no line gets among them."""
+    return nullcontext() if to_stdout and sys.stdout.isatty() else step(message)
 
 
 def summary_text(

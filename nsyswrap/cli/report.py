@@ -17,7 +17,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -55,10 +55,10 @@ from nsyswrap.cli.output import (
     print_data,
     report_command,
     say,
-    step,
     summary_text,
     tables_in_turn,
     write_csv,
+    writing_step,
 )
 from nsyswrap.render import formats
 
@@ -349,8 +349,7 @@ def _write(document: Document, plan: ReportPlan) -> None:
         write_csv(asked.csv_folder, document.tables, asked.layout)
     if not asked.prints_tables:
         return
-    on_terminal = not asked.output and sys.stdout.isatty()
-    with nullcontext() if on_terminal else step(f"writing {asked.form} …"):  # not among the rows
+    with writing_step(f"writing {asked.form} …", to_stdout=not asked.output):
         document = document._replace(tables=[_for_program(table, asked) for table in document.tables])
         if asked.readable:
             document = document._replace(tables=names.readable_tables(document.tables))

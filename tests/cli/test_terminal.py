@@ -166,6 +166,16 @@ def test_no_progress_is_shown_among_the_rows(folder: Path, environment: dict[str
     assert "Instances" in got.rpartition("\r")[2]
 
 
+@pytest.mark.parametrize("option", ["--perfetto - --format json", "--flamegraph -"])
+def test_no_progress_is_shown_among_what_is_exported(
+    folder: Path, environment: dict[str, str], option: str
+) -> None:
+    at_once = "from nsyswrap.cli import main, output; output._PATIENCE_S = 0.0; main()"  # every step is slow
+    got = at_terminal(folder, environment, "export", "x.sqlite", *option.split(), python=["-c", at_once])
+    assert "wrote stdout" in got
+    assert "writing" not in got
+
+
 @sampled(
     "form", ["csv", "tsv", "json", "markdown", "text", "csv --csv-safe", "tsv --csv-safe"], fast=["text"]
 )
