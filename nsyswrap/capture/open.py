@@ -86,9 +86,11 @@ def _export(path: str, report: Path, target: Path, written_s: int) -> None:
         with temporary_folder(target.parent, _WORK) as work:
             part, imported = work / "export.sqlite", work / "import.nsys-rep"
             if report.suffix == ".qdstrm":
-                command.import_recording(path, report, imported)
+                reason = command.import_recording(path, report, imported)
                 if not paths.exists(imported):
-                    raise DamagedCapture(f"{report} cannot be imported", "the recording was cut off")
+                    raise DamagedCapture(
+                        f"{report} cannot be imported: {reason}", "copy the file again, or profile again"
+                    )
             if path:
                 command.export(path, imported if paths.exists(imported) else report, part)
             else:

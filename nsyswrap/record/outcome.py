@@ -163,7 +163,7 @@ def _read_command(spec: RunSpec, evidence: RunEvidence) -> str:
         return ""
     first = recordings[0]
     if first.name == RECORDING and evidence.import_failed and not _is_full(spec):
-        return f"{first} cannot be read: the recording was cut off"
+        return f"{first} cannot be read: nsys cannot import it"
     return f"recording kept in {first}; to read it: nsyswrap report {shlex.quote(str(first))}"
 
 

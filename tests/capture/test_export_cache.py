@@ -121,8 +121,9 @@ def test_what_can_be_read_of_a_killed_run_is(
     """An export that is cut off is passed over, and a report beside a recording, which is not whole."""
     tried = []
 
-    def fails(_: str, recording: Path, report: Path) -> None:
+    def fails(_: str, recording: Path, report: Path) -> str:
         tried.append((recording.name, report.name))
+        return "nsys says: invalid"
 
     monkeypatch.setattr(command, "check_export", lambda path: "cut off" if path.parent == left else "none")
     monkeypatch.setattr(command, "import_recording", fails)

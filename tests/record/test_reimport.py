@@ -13,8 +13,11 @@ from conftest import Cli
 from recorded import SHIPPED
 from waiting import PATIENCE_S
 
+from nsyswrap.base.errors import DamagedCapture
+from nsyswrap.base.nsys import find
 from nsyswrap.base.nsys.command import check_export, complete_export
 from nsyswrap.base.run_folder import EXPORT, RECORDING, REPORT, RUN, RunFolder
+from nsyswrap.capture import open as opening
 
 pytestmark = pytest.mark.usefixtures("nsys")
 
@@ -80,6 +83,32 @@ def test_what_cannot_be_imported_is_left_as_it_is(tmp_path: Path, nsys: str) -> 
     (tmp_path / RECORDING).write_bytes(b"no recording")
     assert not complete_export(nsys, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [RECORDING]
+
+
+@pytest.mark.parametrize(
+    ("importer", "reason"),
+    [
+        (
+            "echo 'Import Failed: out of memory' >&2\necho '[tag] = detail'\nexit 2",
+            "nsys says: Import Failed: out of memory",
+        ),
+        ("exit 3", "nsys' importer ended with exit code 3"),
+        ("", "nsys' importer could not be started: Exec format error"),
+    ],
+)
+def test_why_a_recording_cannot_be_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, importer: str, reason: str
+) -> None:
+    fake = tmp_path / "QdstrmImporter"
+    fake.write_text(f"#!/bin/sh\n{importer}\n" if importer else "no program")
+    fake.chmod(0o755)
+    monkeypatch.setattr(find, "importer", lambda _: str(fake))
+    monkeypatch.setattr(opening, "cache_dir", lambda *_: tmp_path)
+    recording = tmp_path / RECORDING
+    recording.write_bytes(b"no recording")
+    with pytest.raises(DamagedCapture) as caught:
+        opening.export_of(recording)
+    assert caught.value.message == f"{recording} cannot be imported: {reason}"
 
 
 def test_a_complete_export_is_left_as_it_is(tmp_path: Path, nsys: str) -> None:

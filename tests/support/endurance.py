@@ -294,7 +294,7 @@ def unreadable(run: Endured, cell: Cell) -> list[str]:
     if commands := re.findall(r"nsyswrap (report [^\s;]+)", said):
         failed = [words for words in commands if run.report(Path(shlex.split(words)[1])).returncode]
         return [f"named, but does not work: {words}: {said}" for words in failed]
-    lost = "it left no recording|not found|the recording was cut off|this run has no export"
+    lost = "it left no recording|not found|nsys cannot import it|cannot be imported|this run has no export"
     excused = cell.phase == START or (cell.victim in (NSYS, AGENT) and cell.number is signal.SIGKILL)
     return [] if excused and re.search(lost, said) else [f"not read: exit code {done.returncode}, {said}"]
 

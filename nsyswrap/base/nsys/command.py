@@ -277,12 +277,24 @@ def recorded_s(path: Path) -> float:
 
 def import_recording(
     nsys: str, recording: Path, report: Path, environment: Mapping[str, str] | None = None
-) -> None:
-    """Try to import a .qdstrm into the .nsys-rep ``report``, which exists afterwards if that worked."""
-    if importer := find.importer(nsys):
-        files = ["--input-file", str(recording), "--output-file", str(report)]
-        with suppress(OSError, subprocess.SubprocessError):
-            run_tool([importer, *files, "--force-overwrite"], EXPORT_DEADLINE_S, env=environment)
+) -> str:
+    """Try to import a .qdstrm into the .nsys-rep ``report``, which exists afterwards if that worked.
+
+    Return why it did not work: the last line that nsys' importer printed, or how it ended.
+    """
+    importer = find.importer(nsys)
+    if not importer:
+        return f"{nsys} has no importer beside it"
+    files = ["--input-file", str(recording), "--output-file", str(report)]
+    try:
+        done = run_tool([importer, *files, "--force-overwrite"], EXPORT_DEADLINE_S, env=environment)
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"nsys' importer {fault_of(error)}"
+    if paths.exists(report):
+        return ""
+    printed = map(str.strip, (done.stdout + done.stderr).splitlines())
+    *_, said = ["", *(line for line in printed if line and not line.startswith("["))]  # [...]: a detail
+    return f"nsys says: {_cut(said)}" if said else f"nsys' importer ended with exit code {done.returncode}"
 
 
 def export(
