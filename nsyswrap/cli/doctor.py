@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from nsyswrap.base.check import Check
+from nsyswrap.base.check import Check, Level
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import printable
@@ -27,7 +27,13 @@ with lazy_imports():
 
 FORMAT, VERSION = "nsyswrap-doctor", 1
 _FORMATS = ("text", "json", "brief")
-_LEVELS = {"ok": "ok", "note": "note", "problem": "problem", "unknown": "not checked"}
+_LEVELS: dict[Level, str] = {
+    "ok": "ok",
+    "note": "note",
+    "info": "note",
+    "problem": "problem",
+    "unknown": "not checked",
+}
 _LEVEL_WIDTH = max(map(len, _LEVELS.values()))
 
 
@@ -93,15 +99,19 @@ def _of_capture(path: Path) -> dict[str, list[Check]]:
 
 def as_dict(groups: dict[str, list[Check]]) -> dict[str, Any]:
     """Return all checks as plain data, which docs/doctor.schema.json describes."""
-    fields = ("level", "subject", "text", "cure")
+    fields = ("subject", "text", "cure")
     checks = [
-        {"group": group, **{name: getattr(check, name) for name in fields}}
+        {"group": group, "level": _level(check), **{name: getattr(check, name) for name in fields}}
         for group, checks in groups.items()
         for check in checks
     ]
     problems = sum(check["level"] == "problem" for check in checks)
     tool = {"name": "nsyswrap", "version": version()}
     return {"format": FORMAT, "version": VERSION, "problems": problems, "checks": checks, "tool": tool}
+
+
+def _level(check: Check) -> Level:
+    return "note" if check.level == "info" else check.level
 
 
 def screen(groups: dict[str, list[Check]]) -> Iterator[str]:

@@ -72,6 +72,12 @@ def test_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\n".join(screen(GROUPS)) + "\n" == SCREEN
 
 
+def test_what_explains_figures_is_a_note() -> None:
+    groups = {"capture": [Check("info", "messages", "nsys started CUDA in 2 processes")]}
+    assert "  note         messages  nsys started CUDA in 2 processes" in list(screen(groups))
+    assert [check["level"] for check in data(json.dumps(as_dict(groups)))["checks"]] == ["note"]
+
+
 @pytest.mark.parametrize(
     ("groups", "conclusion"),
     [
