@@ -24,6 +24,7 @@ from nsyswrap.reports.wording.checks import worded
 from nsyswrap.reports.wording.trust import trust
 
 SILENT = Path(__file__).resolve().parents[1] / "data" / "silent"
+NO_GPU_CURE = "record where a GPU is, or see nsyswrap demo"
 FORKED = {"pid": 101, "name": "worker", "parent": 100, "forked": True}
 EXECUTED = {"pid": 102, "name": "server", "parent": 100, "forked": False}
 SPAWN = "start workers with spawn, or use nsyswrap profile --follow-forks"
@@ -455,3 +456,20 @@ def test_a_name_with_control_characters_does_not_reach_the_screen(tmp_path: Path
     run = {"gpu_processes": [{**FORKED, "name": "\x1b[31mred"}]}
     _, lines = answer_with_lines(with_run(tmp_path, run, nvtx("step", 0, 9)))
     assert "\x1b" not in "".join(map(str, lines))
+
+
+def test_a_pytorch_for_the_cpu_is_a_cause_if_nothing_used_cuda(tmp_path: Path) -> None:
+    run = {"conditions": {"versions": {"torch": "2.9.0+cpu"}}}
+    first = (
+        "PyTorch 2.9.0+cpu of the program's Python is a CPU build, and no CUDA call was recorded; "
+        "install a CUDA build: https://pytorch.org/get-started/locally"
+    )
+    capture = made(tmp_path)
+    assert causes(capture, run)[0] == first
+    no_gpu = causes(capture, {**run, "gpu_error": "NVIDIA driver not found"})
+    assert no_gpu == [f"this machine has no usable GPU: NVIDIA driver not found; {NO_GPU_CURE}"]
+    for other in ({}, {"conditions": {"versions": {"torch": "2.9.0+cu130"}}}):
+        assert "CPU build" not in causes(capture, other)[0]
+    assert first not in causes(capture, {**run, "gpu_processes": [FORKED]})
+    (tmp_path / "other").mkdir()
+    assert first not in causes(made(tmp_path / "other", call("cudaMalloc", 0, 5)), run)

@@ -169,6 +169,28 @@ def test_the_environment_of_the_program_decides(environment: Path) -> None:
     assert versions([sys.executable], with_path, PATIENT_S)["torch"] == "2.9.0+cu130"
 
 
+@pytest.mark.parametrize(
+    ("lines", "version"),
+    [
+        ("cuda: Optional[str] = None\nhip: Optional[str] = None\n", "2.9.0+cpu"),
+        ("cuda = None\n", "2.9.0+cpu"),
+        ("cuda: Optional[str] = '13.0'\nhip: Optional[str] = None\n", "2.9.0"),
+        ("cuda: Optional[str] = None\nhip: Optional[str] = '6.4'\n", "2.9.0"),
+        ("", "2.9.0"),
+    ],
+)
+def test_a_pytorch_without_cuda_is_a_cpu_build(tmp_path: Path, lines: str, version: str) -> None:
+    """Such a build of PyPI has no ending. PyTorch is not imported."""
+    package, metadata = tmp_path / "torch", tmp_path / "torch-2.9.0.dist-info" / "METADATA"
+    for folder in (package, metadata.parent):
+        folder.mkdir()
+    metadata.write_text("Metadata-Version: 2.1\nName: torch\nVersion: 2.9.0\n")
+    (package / "__init__.py").write_text("raise SystemExit('imported')")
+    (package / "version.py").write_text(f"from typing import Optional\n__version__ = '2.9.0'\n{lines}")
+    here = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    assert versions([sys.executable], here, PATIENT_S)["torch"] == version
+
+
 def test_nothing_in_the_current_folder_is_imported(
     environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ from nsyswrap.analysis.names import LAUNCH, call_class
 from nsyswrap.analysis.no_gpu_work.evidence import CaptureEvidence, program_failed, run_facts
 from nsyswrap.base.check import Level
 from nsyswrap.base.constants import FIRST_NSYS, MISSING
+from nsyswrap.base.run_facts import conditions_of
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 
@@ -99,6 +100,14 @@ def _cuda_not_traced(evidence: CaptureEvidence) -> Iterator[CheckResult]:
     if not evidence.cuda_was_traced:
         trace = str(evidence.options.get("trace", "cuda"))
         yield _cause("cuda_not_traced", trace="" if "cuda" in trace else trace)
+
+
+def _cpu_torch(evidence: CaptureEvidence) -> Iterator[CheckResult]:
+    """The program's Python has a PyTorch without CUDA, and nothing used CUDA."""
+    conditions = conditions_of(evidence.run)
+    version = conditions.versions.get("torch", "") if conditions else ""
+    if "+cpu" in version and not (evidence.capture.has("api") or evidence.users):
+        yield _cause("cpu_torch", version=version)
 
 
 def _program_error(evidence: CaptureEvidence) -> Iterator[CheckResult]:
@@ -268,6 +277,7 @@ _DECISIVE = (_no_gpu, _cuda_not_traced)  # after one of these nothing else count
 # Causes with evidence, the likeliest first.
 _CAUSES: tuple[_Finds, ...] = (
     _failed_calls,
+    _cpu_torch,
     _program_error,
     _other_profiler,
     _unsupported_driver,

@@ -50,7 +50,10 @@ _QUERY = """
 import sys
 if sys.path[:1] == [""]:
     del sys.path[0]
+import importlib.util
 import json
+import pathlib
+import re
 from importlib import metadata
 versions = {}
 for name in sys.argv[1:]:
@@ -58,7 +61,13 @@ for name in sys.argv[1:]:
         versions[name] = metadata.version(name)
     except metadata.PackageNotFoundError:
         pass
-print(json.dumps([sys.version.split()[0], versions]))
+try:
+    folder = pathlib.Path(importlib.util.find_spec("torch").origin).parent
+    built = (folder / "version.py").read_text(encoding="utf-8")
+except (AttributeError, OSError, TypeError, ValueError):
+    built = ""
+lacks_cuda = re.search("(?m)^cuda *(:.*)?= *None", built) and not re.search("(?m)^hip *(:.*)?= *[^N ]", built)
+print(json.dumps([sys.version.split()[0], versions, bool(lacks_cuda)]))
 """
 
 
@@ -160,6 +169,7 @@ def versions(argv: Sequence[str], environment: Mapping[str, str], limit_s: float
     """Return the versions of Python and of the libraries installed for the Python that runs ``argv``.
 
     What is not known is absent: libraries of other programs, and a library that is installed in two versions.
+    A PyTorch without CUDA and ROCm has the ending ``+cpu``, as most of these builds write it themselves.
     """
     python = interpreter(argv, environment)
     if python is None:
@@ -168,11 +178,14 @@ def versions(argv: Sequence[str], environment: Mapping[str, str], limit_s: float
         names = (name for names in LIBRARIES.values() for name in names)
         done = run_tool([python, "-c", _QUERY, *names], limit_s, env=environment)
         done.check_returncode()
-        language, found = typed(tuple[str, dict[str, str]], json.loads(done.stdout.splitlines()[-1]))
+        answer = json.loads(done.stdout.splitlines()[-1])
+        language, found, lacks_cuda = typed(tuple[str, dict[str, str], bool], answer)
     except (OSError, subprocess.SubprocessError, ValueError, IndexError):
         return {}
     candidates = {
         library: {found[name] for name in names if name in found} for library, names in LIBRARIES.items()
     }
     certain = {library: one.pop() for library, one in candidates.items() if len(one) == 1}
+    if lacks_cuda and "+" not in certain.get("torch", "+"):
+        certain["torch"] += "+cpu"
     return {"python": language, **certain}

@@ -407,6 +407,7 @@ TEXTS: Mapping[str, Text] = {
     "cuda_not_traced": lambda n: f"CUDA was not traced{': --trace=' if n['trace'] else ''}{n['trace']}",
     "launches_all_failed": _failed_launches,
     "fatal_call": lambda n: f"{n['name']} failed: {RESULTS[n['code']]} ({n['code']})",
+    "cpu_torch": "PyTorch {version} of the program's Python is a CPU build, and no CUDA call was recorded",
     "program_error": _program_error,
     "other_profiler": lambda n: (
         f"another profiler used CUPTI{'' if n['pid'] is None else ' in process '}"
@@ -467,6 +468,7 @@ CURES: Mapping[str, Text] = {
     "cuda_not_traced": "use nsyswrap profile --trace cuda,nvtx",
     "launches_all_failed": lambda n: RESULT_CURES.get(n["code"], ""),
     "fatal_call": lambda n: RESULT_CURES[n["code"]],
+    "cpu_torch": "install a CUDA build: https://pytorch.org/get-started/locally",
     "program_error": "run the program without nsys first",
     "other_profiler": "turn off the other profiler or CUPTI library of the program",
     "unsupported_driver": "record with a newer nsys",
