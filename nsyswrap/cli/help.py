@@ -132,17 +132,8 @@ class HelpCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments. click would take the program for the number that is left out before it."""
-        options = {flag: one for one in self.params if isinstance(one, click.Option) for flag in one.opts}
         typed = tuple(args)
-        args, position = [*args], 0
-        while position < len(args) and args[position].startswith("-") and args[position] != "--":
-            known, following = options.get(args[position]), args[position + 1 : position + 2]
-            number = getattr(known, "left_out", None)
-            if number is not None and not (following and following[0].isdecimal()):
-                args[position] += f"={number}"
-            elif known and not known.is_flag:
-                position += 1
-            position += 1
+        args, _ = self.parted(args)
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -156,6 +147,23 @@ class HelpCommand(click.Command):
             raise UsageError(
                 f"no option named {other!r}", CommandHint.of([*ctx.command_path.split(), *meant], "use {}")
             ) from None
+
+    def parted(self, args: Sequence[str]) -> tuple[list[str], int]:
+        """Return the words with the numbers that are left out, and the place of the first that is no option.
+
+        Options that are not known take no value.
+        """
+        options = {flag: one for one in self.params if isinstance(one, click.Option) for flag in one.opts}
+        args, position = [*args], 0
+        while position < len(args) and args[position].startswith("-") and args[position] != "--":
+            known, following = options.get(args[position]), args[position + 1 : position + 2]
+            number = getattr(known, "left_out", None)
+            if number is not None and not (following and following[0].isdecimal()):
+                args[position] += f"={number}"
+            elif known and not known.is_flag:
+                position += 1
+            position += 1
+        return args, position
 
     def sections(self, ctx: click.Context) -> dict[str, dict[str, str]]:
         """Return heading -> option -> its help, with the general options last."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, wraps
 from itertools import chain
@@ -10,7 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
-from nsyswrap.base.errors import UsageError
+from nsyswrap.base.errors import CommandHint, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.options import OPTIONS, PROGRAM, OptionSpec, RecordingOptions
 from nsyswrap.cli.help import HelpCommand, completes, option
@@ -19,6 +21,9 @@ from nsyswrap.cli.options import with_options
 with lazy_imports():
     from nsyswrap.base.nsys import translation
     from nsyswrap.record import nvcc_options
+
+_STEPS, _ANY_STEPS = "--steps", "10-13"
+_PYTHON = "--python"  # of other tools
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _TYPES: Mapping[str, click.IntRange | click.FloatRange] = {
@@ -86,9 +91,15 @@ class RecordingCommand(HelpCommand):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments. Raises UsageError for an option of nsys."""
         typed = tuple(args)
+        self._check_steps(ctx.command_path, typed)
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
+            if error.option_name == _PYTHON:
+                meant = CommandHint.of([*ctx.command_path.split(), *self._with_python(typed)], "use {}")
+                raise UsageError(
+                    f"no option named {_PYTHON!r}: name the Python before its script", meant
+                ) from None
             if quoted := _quoted_for_nvcc(typed, error.option_name):
                 raise UsageError(
                     f"no option named {error.option_name!r}: --nvcc takes one word",
@@ -98,6 +109,29 @@ class RecordingCommand(HelpCommand):
                 raise
             advice = advice_for_nsys(self, ctx.command_path, typed)
             raise UsageError(f"{error.option_name} is an option of nsys, not of nsyswrap", advice) from None
+
+    def _check_steps(self, path: str, typed: Sequence[str]) -> None:
+        """Raise UsageError if --steps has no value and so takes the next option or the program for it."""
+        _, end = self.parted(typed)
+        place = next((place for place, word in enumerate(typed[:end]) if word == _STEPS), end)
+        value = "".join(typed[place + 1 : place + 2])
+        is_program = value.endswith((".py", ".cu")) or (value and shutil.which(value))
+        if place < end and (value.startswith("-") or is_program):
+            meant = [*path.split(), *typed[: place + 1], _ANY_STEPS, *typed[place + 1 :]]
+            raise UsageError(f"{_STEPS} needs the steps to record", CommandHint.of(meant, "use {}"))
+
+    def _with_python(self, typed: Sequence[str]) -> list[str]:
+        """Return the words with the value of --python in front of the program."""
+        place = next(place for place, word in enumerate(typed) if word.split("=")[0] == _PYTHON)
+        _, equals, python = typed[place].partition("=")
+        rest = [*typed[:place], *typed[place + (1 if equals else 2) :]]
+        python = os.path.expanduser(python or "".join(typed[place + 1 : place + 2]) or "python3")  # noqa: PTH111 - as a shell
+        _, end = self.parted(rest)
+        options, program = rest[:end], rest[end:]
+        as_module = [word for word in options if word in ("-m", "--module")]
+        options = [word for word in options if word not in as_module]
+        separator = program[:1] if program[:1] == ["--"] else []
+        return [*options, *separator, python, *(["-m"] if as_module else []), *program[len(separator) :]]
 
 
 def _quoted_for_nvcc(words: Sequence[str], unknown: str) -> list[str]:

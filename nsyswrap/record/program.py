@@ -19,8 +19,8 @@ from nsyswrap.base import paths
 from nsyswrap.base.errors import NotExecutable, ProgramNotFound, Unreadable
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.options import RecordingOptions
-from nsyswrap.base.run_folder import program_name
-from nsyswrap.base.text import quoted
+from nsyswrap.base.run_folder import program_name, program_word
+from nsyswrap.base.text import did_you_mean, did_you_mean_file, quoted
 from nsyswrap.record.exec_program import STARTED
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from nsyswrap.base.run_facts import BareRun
 
 with lazy_imports():
-    from nsyswrap.record import nvcc, nvcc_options, pythons
+    from nsyswrap.record import conditions, nvcc, nvcc_options, pythons
 
 # These start the program in another container, as a child of another user, or on another node.
 _DETACHING = {
@@ -54,6 +54,8 @@ _NO_PROGRAMS = {
     (".toml",): ("a file of settings", "if it is a plan: nsyswrap batch run {}"),
 }
 _READ_BYTES = 64  # of what the launcher reports
+# What starts a script: a name that is not found may be one of these, mistyped.
+_STARTERS = ("python", "python3", "torchrun", "accelerate", "deepspeed", "mpirun", "mpiexec", "srun", "uv")
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,7 @@ def resolve(
             _check_readable(path)
         words = ("-m", name) if module else (name,)
         python = pythons.choose(command, module=module, ours_first=ours_first)
-        cure = _other_python(" ".join(map(quoted, words)), python)
+        cure = _other_python(" ".join(map(quoted, (*words, *rest))), python)
         return Program((python.path, *words, *rest), name if module else path.stem, python.runs(name), cure)
     if path.suffix == ".cu":
         _check_readable(path)
@@ -143,6 +145,8 @@ def resolve(
         warning = f"nvcc built {name} and printed:\n{built.output}" if built.output else ""
         return Program((str(built.path), *rest), path.stem, warning, folder=path.parent)
     _check_executable(name)
+    if conditions.is_python(name) and (script := program_word(command)).endswith(".py"):
+        _check_readable(Path(script))  # Python would say so in a run of its own
     reason = _DETACHING.get(path.name, "")
     advice = (
         f"nsys may not trace through {path.name}: {reason}. Run `nsyswrap profile` inside instead."
@@ -164,10 +168,14 @@ def execute_bare(program: Program, env: Mapping[str, str]) -> NoReturn:
 
 def _other_python(words: str, chosen: pythons.Interpreter) -> str:
     """Return a hint on the Python that ran ``words``: what it lacks, or that another one is on PATH."""
-    ran = chosen.path
-    if chosen.lacks:
-        cure = f"activate the environment that has it, or put its Python before {words}, or install it there"
-        return f"{ran} has no {chosen.lacks}: {cure}"
+    ran, lacks = chosen.path, chosen.lacks
+    if lacks and (able := pythons.beside(lacks)):
+        return f"{ran} has no {lacks}, {able} has it: nsyswrap profile {quoted(able)} {words}"
+    if lacks:
+        cure = (
+            f"name the Python that has it, which needs no nsyswrap: nsyswrap profile /path/to/python {words}"
+        )
+        return f"{ran} has no {lacks}: {cure}"
     other = shutil.which("python") or shutil.which("python3")
     if other is None or Path(other).parent == Path(ran).parent:
         return ""
@@ -183,11 +191,13 @@ def _check_quotes(name: str) -> None:
         raise ProgramNotFound(f"{name} not found", f"without the quotes: {name}")
 
 
-def _check_readable(path: Path) -> None:
+def _check_readable(path: Path, typed: str = "") -> None:
     if _is(paths.is_folder, path):
         raise NotExecutable(f"{path} is a folder", "give a script, a .cu file or an executable")
     if not _is(paths.exists, path):
-        raise ProgramNotFound(f"{path} not found", f"the current folder is {Path.cwd()}")
+        raise ProgramNotFound(
+            f"{typed or path} not found", did_you_mean_file(path) or f"the current folder is {Path.cwd()}"
+        )
     if not os.access(path, os.R_OK):
         raise NotExecutable(f"{path} cannot be read", "check its permissions")
 
@@ -215,10 +225,10 @@ def _check_executable(name: str) -> None:
         here = f"use ./{quoted(name)} for the one in this folder" if _is(paths.exists, path) else ""
         if here and not os.access(path, os.X_OK):
             here = f"use chmod +x {quoted(name)}, then ./{quoted(name)}; or name its interpreter"
-        raise ProgramNotFound(f"{name} not found on PATH", here)
-    if not _is(paths.exists, path):
-        raise ProgramNotFound(f"{name} not found")
-    _check_readable(path)
+        raise ProgramNotFound(
+            f"{name} not found on PATH", here or did_you_mean(name, filter(shutil.which, _STARTERS))
+        )
+    _check_readable(path, name)
     raise NotExecutable(f"{name} is not executable", f"use chmod +x {quoted(name)}, or name its interpreter")
 
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from nsyswrap.base import paths
 from nsyswrap.base.run_tool import run_tool
 from nsyswrap.record import python_imports
 from nsyswrap.record.conditions import shebang
@@ -28,6 +29,8 @@ _PACKAGES = python_imports.JAX | {"torch", "cupy", "numba", "tensorflow", "trito
 NOT_HERE = "import sys; sys.path = [place for place in sys.path if place]; "
 _HAS = "import importlib.util; sys.exit(not getattr(importlib.util.find_spec(sys.argv[1]), 'origin', None))"
 _LIMIT_S = 10
+_HERE = (".venv", "venv", "env")
+_CONDA_LIST = Path("~/.conda/environments.txt")
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,23 @@ def choose(
         if _has(other, package):
             return Interpreter(other.path, f"{first.path} has no {package}") if other.source else other
     return Interpreter(first.path, first.source, package)
+
+
+def beside(package: str) -> str:
+    """Return the Python of an environment with a package: one here, or one that conda lists; or empty.
+
+    Nothing is run: the file of the package is looked for.
+    """
+    try:
+        listed = _CONDA_LIST.expanduser().read_text(encoding="utf-8", errors="replace").splitlines()
+    except (OSError, RuntimeError):  # there is no list, or no home
+        listed = []
+    for folder in map(Path, (*_HERE, *listed)):
+        python = folder / "bin" / "python"
+        installed = f"lib/python3*/site-packages/{package}/__init__.py"
+        if os.access(python, os.X_OK) and any(paths.matching(folder, installed, paths.ignore)):
+            return str(python)
+    return ""
 
 
 def _candidates(script: str, environment: Mapping[str, str]) -> Iterator[Interpreter]:

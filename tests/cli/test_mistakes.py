@@ -166,6 +166,22 @@ report x.sqlite --match gemm
   use -r NAME, for example -r cuda_gpu_kern_sum
 collect folder --sort busy_ns
   use nsyswrap collect folder --by busy_ns
+profile --steps train.py
+  use nsyswrap profile --steps 10-13 train.py
+profile --steps train.py --lr 3
+  use nsyswrap profile --steps 10-13 train.py --lr 3
+profile --steps --modules train.py
+  use nsyswrap profile --steps 10-13 --modules train.py
+profile -o x --steps add.cu
+  use nsyswrap profile -o x --steps 10-13 add.cu
+profile --python /opt/env/bin/python train.py 3
+  use nsyswrap profile /opt/env/bin/python train.py 3
+profile --python=/opt/env/bin/python --steps 10-13 -m pkg.train
+  use nsyswrap profile --steps 10-13 /opt/env/bin/python -m pkg.train
+profile -o x --python python3 -- train.py
+  use nsyswrap profile -o x -- python3 train.py
+batch sweep -p n=1,2 --python /opt/env/bin/python train.py {n}
+  use nsyswrap batch sweep -p n=1,2 /opt/env/bin/python train.py '{n}'
 profile --trace cuda,nvxt train.py
   did you mean 'nvtx'?
 compare --run 2 --trace cuda,nvxt -- train.py -- train.py
@@ -226,6 +242,14 @@ profile nowhere
   127 nowhere not found on PATH
 profile ./nowhere
   127 ./nowhere not found
+profile python3 trian.py
+  127 trian.py not found
+profile python3 -u folder.py 3
+  127 folder.py not found
+profile pyton train.py
+  127 pyton not found on PATH
+profile ./bin/python train.py
+  127 ./bin/python not found
 profile folder
   126 folder is a folder
 profile folder/
@@ -265,7 +289,11 @@ profile --steps 10:13 train.py
 profile --steps 13-10 train.py
   2 invalid --steps '13-10': expected steps, for example 10-13
 profile --steps train.py
-  2 missing argument '[--] PROGRAM [ARGS]...'
+  2 --steps needs the steps to record
+profile --steps
+  2 option '--steps' requires an argument
+profile --python /opt/env/bin/python train.py
+  2 no option named '--python': name the Python before its script
 profile --modules 0 train.py
   2 invalid --modules '0': expected a whole number from 1
 profile --then-stop train.py
@@ -478,6 +506,24 @@ def test_the_advice_keeps_what_was_typed(warm_cli: WarmCli, folder: Path, typed:
     code, lines = answer(warm_cli, folder, typed)
     assert (code, lines[1]) == (2, advice)
     assert not (folder / "nsyswrap-runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [
+        ("trian.py", "did you mean 'train.py'?"),
+        ("python3 trian.py --lr 3", "did you mean 'train.py'?"),
+        ("./trian.py", "did you mean 'train.py'?"),
+        ("pythn3 train.py", "did you mean 'python3'?"),
+        ("--modules pythn3 train.py", "did you mean 'python3'?"),
+        ("--modules ./env/python train.py", "the current folder is {folder}"),
+    ],
+)
+def test_a_mistyped_program_gets_the_nearest_name(
+    warm_cli: WarmCli, folder: Path, typed: str, hint: str
+) -> None:
+    code, lines = answer(warm_cli, folder, f"profile {typed}")
+    assert (code, lines[1]) == (127, hint.format(folder=folder))
 
 
 def test_a_file_without_rights(ordinary: RunIn, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from conftest import Cli
 
 import nsyswrap
+from nsyswrap.record import pythons
 from nsyswrap.record.pythons import Interpreter, choose
 
 OURS = Interpreter(sys.executable)
@@ -156,9 +157,30 @@ def test_a_package_that_no_python_has_is_named(cli: Cli) -> None:
     assert done.returncode == 1
     assert "nsyswrap: train ended with exit code 1 before step 3 began\n" in done.stderr
     assert (
-        "has no cupy: activate the environment that has it, or put its Python before train.py, or install it"
-        in done.stderr
-    )
+        "has no cupy: name the Python that has it, which needs no nsyswrap: "
+        "nsyswrap profile /path/to/python train.py\n"
+    ) in done.stderr
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_an_environment_that_has_the_package_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, listed: bool
+) -> None:
+    """Here, or in conda's list. No Python of it is run."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    folder = tmp_path / "ml" if listed else Path(".venv")
+    package = folder / "lib" / "python3.11" / "site-packages" / "cupy"
+    package.mkdir(parents=True)
+    (folder / "bin").mkdir()
+    (folder / "bin" / "python").write_text("#!/bin/sh\ntouch run\n")
+    (folder / "bin" / "python").chmod(0o755)
+    (tmp_path / ".conda").mkdir()
+    (tmp_path / ".conda" / "environments.txt").write_text(f"{tmp_path}/gone\n{tmp_path}/ml\n")
+    assert pythons.beside("cupy") == ""
+    (package / "__init__.py").touch()
+    assert pythons.beside("cupy") == f"{folder}/bin/python"
+    assert not (tmp_path / "run").exists()
 
 
 def in_venv(folder: Path) -> str:
