@@ -62,7 +62,7 @@ report_option = option(
     help="Show this report; all: every report. Repeatable.",
 )
 top_option = option(
-    SHOW, "--top", type=click.IntRange(min=1), metavar="N", help="Show at most N rows of each table."
+    SHOW, "--top", type=click.IntRange(min=1), metavar="N", help="Show at most N rows per table and capture."
 )
 
 

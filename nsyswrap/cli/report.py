@@ -418,10 +418,10 @@ def _for_program(table: Table, asked: ReportOptions) -> Table:
     """Return the first rows of a table for a format that does not limit them itself, and print how many."""
     if asked.top is None or asked.format.for_people or len(table) <= asked.top:
         return table
-    first = {name: values[: asked.top] for name, values in table.data.items()}
-    rows = f"{asked.top:,} of {len(table):,} rows (--top)"
+    first = table.first(asked.top)
+    rows = f"{len(first):,} of {len(table):,} rows (--top)"
     note(f"nsyswrap: {table.label}: {rows}")
-    return dataclasses.replace(table, data=first, notes=(*table.notes, rows))
+    return dataclasses.replace(first, left_out=table.left_out, notes=(*table.notes, rows))
 
 
 def _write_files(contents: Mapping[str, Content], output: Path) -> None:

@@ -291,7 +291,7 @@ def _table(table: Table, rows: int) -> list[str]:
     columns = (replace(first, header=table.schema.title), *others)
     shown = replace(table, schema=replace(table.schema, columns=columns))
     more = f"\n| … and {len(table) - rows:,} more |" if len(table) > rows else ""
-    return ["\n".join(grid(columns, column_cells(shown, rows, "auto"))) + more]
+    return ["\n".join(grid(columns, column_cells(shown.first(rows), "auto"))) + more]
 
 
 def _side(which: str, side: Side) -> str:

@@ -48,14 +48,15 @@ def _table(table: Table, readable: Table, top: int | None) -> str:
     if table.schema.layout == "paragraphs":
         _, *lines = paragraph_lines(table, _UNWRAPPED, top=top)[0]
         return _block([caption, *map(_paragraph_line, lines), *notes])
-    wholes = column_cells(table, top, "auto")
-    shown = fitted_columns(readable, column_cells(readable, top, "auto"), _WIDTH)
+    first = table.first(top)
+    wholes = column_cells(first, "auto")
+    shown = fitted_columns(readable, column_cells(readable.first(top), "auto"), _WIDTH)
     order = names_first(table.columns, list(shown))
     head = "".join(_header(table.columns[i]) for i in order)
     cells = [_cells(table.columns[i], shown[i], wholes[i]) for i in order]
     body = "".join(f"<tr>{''.join(row)}</tr>" for row in zip(*cells, strict=True))
     verdict = [f"<b>{_text(table.verdict)}</b>"] if table.verdict else []
-    remarks = left_out(table, top, WHOLE)
+    remarks = left_out(table, len(first), WHOLE)
     if hidden := len(table.columns) - len(shown):
         remarks.append(f"{counted(hidden, 'columns')} left out for width ({WHOLE})")
     below = [*verdict, *(_text(f"… {line}") for line in remarks)]

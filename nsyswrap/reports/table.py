@@ -14,6 +14,7 @@ streams. After a report that is written in turn, what no later one has in ``read
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -60,6 +61,7 @@ class Column:
     ``is_key``: rows are told apart by it, so that other texts are shortened first.
     ``is_sentence``: its texts are sentences. Such a column comes last. ``signed``: its values are
     differences, which people read with a sign. ``bar``: they are percentages that a screen draws, too.
+    ``of_source``: it says which capture or rank a row is of. --top counts the rows of each.
     """
 
     name: str
@@ -73,6 +75,7 @@ class Column:
     is_key: bool = False
     signed: bool = False
     bar: bool = False
+    of_source: bool = False
 
     @property
     def is_timestamp(self) -> bool:
@@ -328,6 +331,28 @@ class Table:
         """Return the columns of the table's era."""
         return tuple(column for column in self.schema.columns if column.era in (None, self.rounding))
 
+    def first(self, top: int | None) -> Table:
+        """Return the table with its first ``top`` rows: of each capture or rank if it holds several.
+
+        ``left_out`` of the new table counts the others, too.
+        """
+        if top is None or len(self) <= top:
+            return self
+        rows: slice | NDArray[np.intp] = slice(top)
+        if (source := self.columns[0]).of_source:
+            seen: Counter[object] = Counter()
+            numbers = []
+            for one in self.plain(source, slice(None)):
+                numbers.append(seen[one])
+                seen[one] += 1
+            rows = np.flatnonzero(np.array(numbers) < top)
+        cut = replace(
+            self,
+            data={name: rows_of(values, rows) for name, values in self.data.items()},
+            paragraphs=tuple(self.paragraphs[row] for row in np.arange(len(self))[rows] if self.paragraphs),
+        )
+        return replace(cut, left_out=self.left_out + len(self) - len(cut))
+
     def rows(self, top: int | None = None) -> list[tuple[object, ...]]:
         """Return the first ``top`` rows, or all, as plain int, float or str; None is missing."""
         columns = [self.plain(column, slice(top)) for column in self.columns]
@@ -468,6 +493,8 @@ def rounded_tenths(values: NDArray[Any], rounding: Rounding) -> NDArray[Any]:
     return rounded
 
 
-def rows_of(values: Values, rows: NDArray[np.intp]) -> Values:
+def rows_of(values: Values, rows: NDArray[np.intp] | slice) -> Values:
     """Return the values of these rows, in this order."""
+    if isinstance(rows, slice):
+        return values[rows]
     return values[rows] if isinstance(values, (np.ndarray, TextColumn)) else [values[row] for row in rows]

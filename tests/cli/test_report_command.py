@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -67,6 +68,22 @@ def test_top_limits_what_programs_read(cli: Cli, tmp_path: Path, form: str) -> N
     (tmp_path / "pyproject.toml").write_text("[tool.nsyswrap]\ntop = 2\n", encoding="utf-8")
     whole = cli(*asked)
     assert (whole.stderr, whole.stdout) == ("", cli(*asked, "--top", "3").stdout)
+
+
+@sampled("form", ["text", "markdown", "csv", "json"], fast=["text", "csv"])
+def test_top_counts_the_rows_of_each_capture(cli: Cli, tmp_path: Path, form: str) -> None:
+    """Whatever the order of the rows is, and of each rank as well."""
+    for name in ("a", "b"):
+        kernels = (kernel(f"{name}{n}", 10 * n, 10 * n + n, n) for n in range(1, 4))
+        write(tmp_path / f"{name}.sqlite", *kernels)
+    asked = ("report", "a.sqlite", "b.sqlite", "-r", "cuda_gpu_kern_sum", "--top", "1", "--format", form)
+    for more in ((), ("--sort", "total_ns"), ("--by", "rank")):
+        done = cli(*asked, *more)
+        assert re.findall(r"\b[ab]\d\b", done.stdout) == ["a3", "b3"]
+        if form in ("text", "markdown"):
+            assert "4 more rows" in done.stdout
+        else:
+            assert "cuda_gpu_kern_sum: 2 of 6 rows (--top)" in done.stderr
 
 
 def test_options_that_do_not_change_the_files(cli: Cli, export: Path, tmp_path: Path) -> None:

@@ -65,9 +65,9 @@ def test_every_report_shows_the_cells_of_the_screen(name: str, tmp_path: Path) -
     table = opened(tmp_path, *everything()).report(name)
     page = Page(table._repr_html_())
     [[heads, *rows]] = page.tables
-    texts = column_cells(table, 20, "auto")
+    texts = column_cells(table.first(20), "auto")
     [readable] = readable_tables([table])
-    shown = fitted_columns(readable, column_cells(readable, 20, "auto"), 100)
+    shown = fitted_columns(readable, column_cells(readable.first(20), "auto"), 100)
     order = names_first(table.columns, list(shown))
     assert [row[k] for row in rows for k in range(len(order))] == [
         cell for row in zip(*(shown[i] for i in order), strict=True) for cell in row

@@ -28,10 +28,11 @@ def render(
 
 
 def _markdown(table: Table, top: int | None, time_unit: TimeUnit) -> str:
-    cells = column_cells(table, top, time_unit)
+    shown = table.first(top)
+    cells = column_cells(shown, time_unit)
     lines = grid(table.columns, cells)
     remarks = [escaped(table.verdict)] if table.verdict else []
-    remarks += left_out(table, top)
+    remarks += left_out(table, len(shown))
     remarks += [f"selected: {_code(table.selection)}"] if table.selection else []
     remarks += [f"note: {escaped(note)}" for note in table.notes]
     title = f"**{escaped(table.schema.title)}** {_code(table.label)}"

@@ -102,14 +102,14 @@ def _table_lines(
 
     ``rows_at`` says where the other rows are, if not in the report; None lets the title count the rows.
     """
-    columns = table.columns
-    cells, widths, rooms = _fitted(table, column_cells(table, top, time_unit), width)
+    columns, shown = table.columns, table.first(top)
+    cells, widths, rooms = _fitted(shown, column_cells(shown, time_unit), width)
     kept = list(rooms)
     laid = [_lay_out(columns[i], cells[i], widths[i], rooms[i]) for i in kept if not columns[i].is_sentence]
     if columns[kept[-1]].is_sentence:
         laid.append(_paragraphs(columns[kept[-1]], cells[kept[-1]], _taken(laid), width))
     head, *body = (_GAP.join(row).rstrip() for row in zip(*laid, strict=True))
-    remarks = [] if rows_at is None and len(table) else left_out(table, top, rows_at or "")
+    remarks = [] if rows_at is None and len(table) else left_out(table, len(shown), rows_at or "")
     lines = [
         title(table, width, _rows_shown(table, top) if rows_at is None else ""),
         rich_text.Text(head, style="underline"),
@@ -167,9 +167,9 @@ def _rows_shown(table: Table, top: int | None) -> str:
     return f", {top} of {every:,} rows" if top is not None and top < every else ""
 
 
-def column_cells(table: Table, top: int | None, time_unit: TimeUnit) -> list[list[str]]:
-    """Return the cells of each column as a person reads them, of the first ``top`` rows."""
-    rows = table.rows(top)
+def column_cells(table: Table, time_unit: TimeUnit) -> list[list[str]]:
+    """Return the cells of each column as a person reads them."""
+    rows = table.rows()
     turned = list(zip(*rows, strict=True)) or [()] * len(table.columns)
     return [
         _with_bars(values) if column.bar else [_cell(value, column, time_unit) for value in values]
@@ -189,14 +189,14 @@ def heading(column: Column) -> str:
     return f"{column.header} %" if column.unit is Unit.PERCENT else column.header
 
 
-def left_out(table: Table, top: int | None, whole: str = "") -> list[str]:
-    """Return a remark that there are no rows, or how many are not among the first ``top``.
+def left_out(table: Table, shown: int, whole: str = "") -> list[str]:
+    """Return a remark that there are no rows, or how many are not among the ``shown`` ones.
 
     ``whole`` says where they are, if not in the report.
     """
     if not len(table):
         return ["no rows"]
-    more = len(table) - (len(table) if top is None else top)
+    more = len(table) - shown
     name = table.schema.name + table.suffix.replace("_", ":")
     return [f"{counted(more, 'more rows')} ({whole or f'-r {name}'})"] if more > 0 else []
 
@@ -363,8 +363,8 @@ def paragraph_lines(
     No column is left out.
     """
     lines: list[Line] = [title(table, width)]
-    findings = table.records()
-    for number, (one, paragraph) in enumerate(zip(findings[:top], table.paragraphs, strict=False), 1):
+    shown = table.first(top)
+    for number, (one, paragraph) in enumerate(zip(shown.records(), shown.paragraphs, strict=True), 1):
         lines += [rich_text.Text(""), *_paragraph(number, one, paragraph, width, time_unit)]
     if table.selection:
         lines += wrapped(f"selected: {table.selection}", width, "dim")
