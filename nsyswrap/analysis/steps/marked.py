@@ -16,6 +16,7 @@ from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NVTX_START_END, PROCESS_MASK
 
 _STEP = re.compile(r"step (\d+)@nsyswrap")
+_PART = re.compile(r"steps \d+-\d+@nsyswrap")
 _LEAST = 3  # steps without shapes
 MARKED = "step"  # what these steps are called on the screen and in --steps
 
@@ -31,7 +32,10 @@ def marked_numbers(whole: Capture) -> tuple[int, int] | tuple[None, None]:
 
 
 def marked_steps(whole: Capture, process: int, calls: ApiCalls) -> Occurrences | None:
-    """Return the marked steps of a process, or None if there are none or if some in between are missing."""
+    """Return the marked steps of a process, or None if there are none or if some in between are missing.
+
+    A step in which the recording or the program ended is none.
+    """
     if not whole.has("nvtx"):
         return None
     events = whole.columns("nvtx", "event_type", "start_ns", "end_ns", "global_tid")
@@ -40,6 +44,10 @@ def marked_steps(whole: Capture, process: int, calls: ApiCalls) -> Occurrences |
     if not len(rows):
         return None
     codes, texts = range_labels(whole, rows)
+    # nsys ends what is open when it stops, at one time: a step that ends with the recorded part was cut.
+    part = np.array([bool(_PART.fullmatch(text or "")) for text in texts])[codes]
+    cut = ~part & np.isin(events["end_ns"][rows], events["end_ns"][rows[part]])
+    rows, codes = rows[~cut], codes[~cut]
     numbers = np.array([int(match[1]) if (match := _STEP.fullmatch(text or "")) else -1 for text in texts])
     number = numbers[codes]
     order = np.argsort(number, kind="stable")[np.count_nonzero(number < 0) :]

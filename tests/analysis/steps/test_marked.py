@@ -18,7 +18,7 @@ def marked(first: int, count: int, **more: int) -> Drawing:
     """Steps of 10 us from number ``first`` on; a range of the program itself repeats more often."""
     drawing = Drawing()
     drawing.rows.append(domain("nsyswrap", 7))
-    end = count * LENGTH
+    end = count * LENGTH + 50
     drawing.range(f"steps {first}-{first + count - 1}", -50, end, **START_END)
     for i, start in enumerate(every(count)):
         drawing.range(f"step {first + i}", start, start + LENGTH, **{**START_END, **more})
@@ -41,6 +41,14 @@ def test_a_step_ends_where_the_next_one_begins_and_the_last_one_where_it_ends(tm
         drawing.range(f"step {number}", start, start + LENGTH - 500, **START_END)
         drawing.kernels("abc", start + 200)
     assert only(tmp_path, drawing).host_ns.tolist() == [LENGTH, LENGTH, LENGTH, LENGTH - 500]
+
+
+def test_a_step_in_which_the_recording_ends_is_not_judged(tmp_path: Path) -> None:
+    """As after Ctrl-C: nsys ends its range and that of the recorded part at one time."""
+    drawing = marked(10, 4)
+    drawing.range("step 14", 4 * LENGTH, 4 * LENGTH + 50, **START_END)
+    steps = only(tmp_path, drawing)
+    assert (len(steps), steps.first, numbers(steps.steady)) == (4, 10, [0, 1, 2, 3])
 
 
 def test_a_step_may_end_on_another_thread(tmp_path: Path) -> None:

@@ -70,6 +70,22 @@ def test_a_function_or_a_method_also_an_inherited_one(tmp_path: Path, work: Any,
     assert ends.count == 1
 
 
+@pytest.mark.parametrize(("error", "count"), [(KeyboardInterrupt, 0), (SystemExit, 0), (ValueError, 1)])
+def test_a_call_that_ends_the_program_ends_no_step(
+    tmp_path: Path,
+    work: Any,  # noqa: ANN401
+    error: type[BaseException],
+    count: int,
+) -> None:
+    """A loop can catch other errors, and go on with the next step."""
+    work.error = error
+    exec("def fail(): raise error", vars(work))  # noqa: S102
+    ends, _ = at_call("fail", tmp_path)
+    with pytest.raises(error):
+        work.fail()
+    assert ends.count == count
+
+
 @pytest.mark.parametrize(
     ("place", "absent"),
     [

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _MOST_NAMES = 1000  # of functions, to suggest one of them
 _PUSH, _POP = ("range_push", "push_range"), ("range_pop", "pop_range")  # of torch.cuda.nvtx, of nvtx
+_ENDING = (KeyboardInterrupt, SystemExit)  # a step that these end is not complete
 _START, _END = ("range_start", "start_range"), ("range_end", "end_range")
 
 
@@ -59,6 +60,10 @@ class OccurrenceSteps:
         if not self._nested.depth:
             self._steps.end()
 
+    def leave(self) -> None:
+        """Leave the occurrence that was begun last on this thread: the program ends in its step."""
+        self._nested.depth -= 1
+
     def push(self, counts: bool) -> None:  # noqa: FBT001 - what else
         """Begin something that ``counts`` or does not."""
         self._nested.pushed.append(counts)
@@ -70,12 +75,17 @@ class OccurrenceSteps:
         if self._nested.pushed and self._nested.pushed.pop():
             self.end()
 
+    def drop(self) -> None:
+        """Leave what was begun last on this thread, as ``leave`` does."""
+        if self._nested.pushed and self._nested.pushed.pop():
+            self.leave()
+
 
 def at_forward(steps: StepRecorder) -> None:
     """End a step with each forward of a module that is called by no other and has parameters."""
     occurrences = OccurrenceSteps(steps)
     is_compiling = module_calls.is_compiling()
-    push, pop = notes.guarded(occurrences.push), notes.guarded(occurrences.pop)
+    push, pop, drop = map(notes.guarded, (occurrences.push, occurrences.pop, occurrences.drop))
     is_model = notes.guarded(_is_model)
 
     def make(call: Callable[..., Any]) -> Callable[..., Any]:
@@ -83,10 +93,14 @@ def at_forward(steps: StepRecorder) -> None:
             if is_compiling():
                 return call(module, *args, **keywords)
             push(bool(is_model(module)))
+            over = pop
             try:
                 return call(module, *args, **keywords)
+            except _ENDING:
+                over = drop
+                raise
             finally:
-                pop()
+                over()
 
         return calling
 
@@ -146,7 +160,7 @@ def _note_absent(owner: object, owner_name: str, name: str) -> None:
 
 def counting(function: Any, occurrences: OccurrenceSteps) -> Any:  # noqa: ANN401 - a function of the program
     """Return a function for use in place of ``function``: each call is an occurrence."""
-    begin, end = notes.guarded(occurrences.begin), notes.guarded(occurrences.end)
+    begin, end, leave = map(notes.guarded, (occurrences.begin, occurrences.end, occurrences.leave))
     import inspect
 
     if inspect.iscoroutinefunction(function):
@@ -154,20 +168,28 @@ def counting(function: Any, occurrences: OccurrenceSteps) -> Any:  # noqa: ANN40
         @functools.wraps(function)
         async def awaited(*args: Any, **keywords: Any) -> Any:  # noqa: ANN401
             begin()
+            over = end
             try:
                 return await function(*args, **keywords)
+            except _ENDING:
+                over = leave
+                raise
             finally:
-                end()
+                over()
 
         return awaited
 
     @functools.wraps(function)
     def called(*args: Any, **keywords: Any) -> Any:  # noqa: ANN401
         begin()
+        over = end
         try:
             return function(*args, **keywords)
+        except _ENDING:
+            over = leave
+            raise
         finally:
-            end()
+            over()
 
     return called
 
@@ -253,7 +275,7 @@ def _watch_annotate(annotate: Any, occurrences: OccurrenceSteps, text: str) -> N
     annotate.__init__ = functools.wraps(construct)(constructing)
     annotate.__call__ = functools.wraps(decorate)(decorating)
     enter, leave = annotate.__enter__, annotate.__exit__
-    push, pop = notes.guarded(occurrences.push), notes.guarded(occurrences.pop)
+    push, pop, drop = map(notes.guarded, (occurrences.push, occurrences.pop, occurrences.drop))
 
     def entering(self: Any) -> Any:  # noqa: ANN401
         result = enter(self)
@@ -262,7 +284,7 @@ def _watch_annotate(annotate: Any, occurrences: OccurrenceSteps, text: str) -> N
 
     def leaving(self: Any, *error: Any) -> Any:  # noqa: ANN401
         result = leave(self, *error)
-        pop()
+        (drop if error and error[0] in _ENDING else pop)()
         return result
 
     annotate.__enter__, annotate.__exit__ = entering, leaving
