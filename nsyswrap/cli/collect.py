@@ -49,6 +49,8 @@ with lazy_imports():
     from nsyswrap.reports.runs import combinations, find, gather, tables
 
 _TO_COME = ("planned", "running")
+_MB = 1_000_000
+_LARGE_BYTES = 10 * _MB  # of a file whose size is told
 _LISTED = 10  # runs that went wrong, by name
 
 _DEFAULT_OUTPUT = Path("nsyswrap-collected")
@@ -140,7 +142,7 @@ def show_rank_verdicts(results: Sequence[RunResult]) -> None:
     metavar="FORMAT",
     help="Print text, or brief: one JSON packet of 4 kB.",
 )
-@output_option("Write the tables into this folder.")
+@output_option("Write the tables into this folder.", is_folder=False)
 @option(
     OUTPUT,
     "-r",
@@ -194,7 +196,8 @@ def command(
 
     DIR is a batch, a run folder, a capture or any folder that holds some. GLOB is a quoted pattern; `**`
     stands for any folders. Damaged captures are listed and left out. Runs of a plan are compared by
-    configuration. Others are listed: program, GPU, how busy it was, why it was idle, and what to do first.
+    configuration. Others are listed: program, how busy the GPU was, why it was idle, and what to do first.
+    A wide terminal has GPU and date, too; results.csv always has.
 
     \b
     The tables go into the folder of a single batch, or nsyswrap-collected/:
@@ -270,9 +273,7 @@ def collect(
         parameters = tables.parameters_of(results)
         with step("writing the tables …"):
             written = result_files.write_results(output, tables.results_table(results, parameters), wanted)
-            if result_files.PARQUET not in [path.name for path in written]:
-                note(f"nsyswrap: {result_files.PARQUET} not written: it needs pyarrow")
-                note(f"  {pip_install('parquet')}")
+            has_parquet = len(written) > 1
             written += result_files.write_rows(output, results, parameters, wanted, jobs)
             if elsewhere:
                 elsewhere.clear()
@@ -284,10 +285,21 @@ def collect(
     list_lacking(results)
     if together := tables.shared_note([result.run for result in results]):
         note(f"nsyswrap: {together}")
-    note(f"wrote {', '.join(map(str, written))}")
+    _note_written(written, has_parquet=has_parquet, narrowed=set(wanted.reports) != set(result_files.WRITTEN))
     if not readable:  # the outcomes of the runs were listed all the same
         raise unreadable
     return exit_code_of(left_out)
+
+
+def _note_written(written: Sequence[Path], *, has_parquet: bool, narrowed: bool) -> None:
+    """Name the files that were written, with the size of large ones, and how to get others."""
+    sizes = {path: size for path in written if (size := paths.size(path)) >= _LARGE_BYTES}
+    named = (f"{path} ({sizes[path] / _MB:,.0f} MB)" if path in sizes else str(path) for path in written)
+    note(f"wrote {', '.join(named)}")
+    if not narrowed and any(path.name == result_files.SUMMARIES_CSV for path in sizes):
+        note(f"  -r NAME writes one report to {result_files.SUMMARIES_CSV} instead of all summaries")
+    if not has_parquet:
+        note(f"  with pyarrow the tables are also written as Parquet: {pip_install('parquet')}")
 
 
 def _show(results: Sequence[RunResult], parameters: tables.Parameters, by: str, top: int) -> None:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from nsyswrap.reports.runs.gather import RunResult
 
 RESULTS, PARQUET = "results.csv", "results.parquet"
-_SUMMARIES, _SUMMARIES_PARQUET, _KERNELS = "summaries.csv", "summaries.parquet", "kernels.csv"
+SUMMARIES_CSV, _SUMMARIES_PARQUET, _KERNELS = "summaries.csv", "summaries.parquet", "kernels.csv"
 # The columns of summaries.csv: each value of each row of a report, a number or a text. Rows count from 0.
 _VALUES = {"run": str, "rank": int, "report": str, "row": int, "column": str, "value": float, "text": str}
 _SPECIAL = re.compile('[,"\r\n]')
@@ -59,7 +59,7 @@ class FileContents(NamedTuple):
 
 def check_replaceable(output: Path) -> None:
     """Raise OutputError for files in the way, unless results.csv shows that they were written here before."""
-    files = [output / name for name in (RESULTS, PARQUET, _SUMMARIES, _SUMMARIES_PARQUET, _KERNELS)]
+    files = [output / name for name in (RESULTS, PARQUET, SUMMARIES_CSV, _SUMMARIES_PARQUET, _KERNELS)]
     present = list(filter(paths.is_taken, files))
     if present and not _is_ours(output / RESULTS):
         raise OutputError(
@@ -100,9 +100,9 @@ def write_rows(
     """
     groups = combinations(results)
     parts = {key: part for part, key in enumerate(groups)}
-    summaries = output / _SUMMARIES
+    summaries = output / SUMMARIES_CSV
     with temporary_folder() as scratch, closing(Pool(scratch / "kernels")) as pool:
-        plain = scratch / _SUMMARIES if wanted.csv_safe else summaries  # Parquet is made of it
+        plain = scratch / SUMMARIES_CSV if wanted.csv_safe else summaries  # Parquet is made of it
         ways = {plain: False, summaries: wanted.csv_safe}
         work = partial(_read, list(ways.values()), wanted.reports, parts)
         with ExitStack() as opened:

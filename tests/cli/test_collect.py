@@ -5,11 +5,13 @@ import io
 import json
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from batch_folders import DONE, batch_of, captured, claimed, ended, planned, rows_of
+from click.testing import CliRunner
 from conditioned import H200, MS, POWER, STARTED, around, sample
 from conditioned import run_folder as conditioned_run
 from conftest import Cli
@@ -21,6 +23,8 @@ from tiny_export import call, kernel, write
 from nsyswrap.api import open_capture
 from nsyswrap.base.run_facts import Conditions, Git
 from nsyswrap.base.run_folder import DIGEST, EXPORT, SPEC, STATUS, RunFolder
+from nsyswrap.cli import cli as nsyswrap
+from nsyswrap.cli import collect
 from nsyswrap.cli.batch_status import state_reader
 from nsyswrap.reports import SUMMARIES, find_report
 from nsyswrap.reports.runs import digest as digests
@@ -328,8 +332,25 @@ def test_without_pyarrow_there_is_no_parquet_and_no_old_one(cli: Cli, tmp_path: 
 
     done = cli("collect", "a.sqlite", PYTHONPATH=f"{tmp_path / 'absent'}:{ROOT}")
     assert done.returncode == 0
-    assert "results.parquet not written: it needs pyarrow" in done.stderr
+    *_, wrote, advice = done.stderr.splitlines()
+    assert wrote.startswith("wrote nsyswrap-collected/results.csv, ")
+    assert re.fullmatch(
+        "  with pyarrow the tables are also written as Parquet: .* -m pip install .*pyarrow.*", advice
+    )
     assert not list((tmp_path / "nsyswrap-collected").glob("*.parquet"))
+
+
+@pytest.mark.parametrize("options", [(), ("-r", "cuda_gpu_kern_sum"), ("-r", "all")])
+def test_a_large_file_has_its_size_and_how_to_write_less(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: Sequence[str]
+) -> None:
+    write(tmp_path / "a.sqlite", kernel("k", 0, 10))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(collect, "_LARGE_BYTES", 300)
+    monkeypatch.setattr(collect, "_MB", 100)
+    written = CliRunner().invoke(nsyswrap, ["collect", "a.sqlite", "--jobs", "1", *options])
+    assert re.search(r"summaries\.csv \(\d+ MB\)", written.stderr)
+    assert ("-r NAME writes one report to summaries.csv" in written.stderr) == (not options)
 
 
 def test_where_it_cannot_write_it_says_so_before_it_reads(cli: Cli, tmp_path: Path) -> None:
