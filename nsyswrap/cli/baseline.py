@@ -21,7 +21,15 @@ from nsyswrap.base.text import counted, natural_key, quoted
 from nsyswrap.base.units import Unit, human
 from nsyswrap.base.version import version
 from nsyswrap.cli.help import CommandGroup, option
-from nsyswrap.cli.options import OUTPUT, PATH, check_csv_safe, csv_safe_option, output_option
+from nsyswrap.cli.options import (
+    OUTPUT,
+    PAGES,
+    PATH,
+    check_csv_safe,
+    check_ending,
+    csv_safe_option,
+    output_option,
+)
 from nsyswrap.cli.output import note, note_not_read, print_data, say, step, tables_text, terminal_layout
 
 if TYPE_CHECKING:
@@ -182,6 +190,7 @@ def history(given: Sequence[str], *, output: Path, force: bool) -> None:
     Each PATH is a point: a baseline, a folder of equal runs or a batch folder. A folder of baselines is a
     point for each file. The points are in the order of their runs.
     """
+    check_ending(output, PAGES)
     if str(output) != "-" and paths.is_taken(output) and not force:
         raise OutputError(
             f"{output} already exists", "use --force to replace it, or name another file with -o"

@@ -31,9 +31,12 @@ from nsyswrap.cli.gate import gate_options
 from nsyswrap.cli.help import HelpCommand, option
 from nsyswrap.cli.options import (
     OUTPUT,
+    PAGES,
     PATH,
     check_csv_safe,
+    check_ending,
     csv_safe_option,
+    is_given,
     output_option,
     top_option,
     with_options,
@@ -207,12 +210,14 @@ picture_options = with_options(
 )
 LIMITS = "When a row is slower"  # a heading of the help
 FORMATS = ("text", "csv", "json", "brief", "markdown")
+_ENDINGS = {".txt": "text", ".csv": "csv", ".json": "json", ".md": "markdown"}  # of files -> the format
 _BREAK = "\0"  # stands for the first `--`: no path has it
 _SIDES = 2
 
 
 def check_pictures(view: Path | None, plot: Path | None, *, force: bool) -> None:
     """Raise UsageError for a picture without a known format, OutputError for a file that exists."""
+    check_ending(view, PAGES, "name a file that ends in .html with --view, or use --plot for a picture")
     if plot and _form(plot) not in PICTURES:
         raise UsageError(
             f"invalid --plot {plot}: unknown format", f"name a file that ends in .{', .'.join(PICTURES)}"
@@ -235,6 +240,21 @@ def write_pictures(comparison: Comparison, view: Path | None, plot: Path | None)
             )
         write(plot, picture)
         note(f"wrote {plot}")
+
+
+def _chosen_form(output: Path | None, form: str) -> str:
+    """Return the format that is asked for, or that the ending of the output file names.
+
+    Raises UsageError for an ending of files that other options write.
+    """
+    if output is None or is_given("form"):
+        return form
+    name = quoted(str(output))
+    others = {**dict.fromkeys(PAGES, "--view"), **{f".{ending}": "--plot" for ending in PICTURES}}
+    other = others.get(output.suffix.lower())
+    hint = f"use {other} {name} for it" if other else f"name a file that ends in {', '.join(_ENDINGS)}"
+    check_ending(output, _ENDINGS, hint)
+    return _ENDINGS.get(output.suffix.lower(), form)
 
 
 def _form(path: Path) -> str:
@@ -286,7 +306,7 @@ class CompareCommand(HelpCommand):
 )
 @csv_safe_option(OUTPUT)
 @output_option(
-    "Write into this file; - is stdout.",
+    "Write into this file; its ending is the format.",
     metavar="FILE",
     callback=lambda _context, _option, path: None if str(path) == "-" else path,
 )
@@ -314,6 +334,7 @@ def command(
     Separate several paths of a side with --. A verdict takes 3 runs a side.
     """
     check_pictures(view, plot, force=force)
+    form = _chosen_form(output, form)
     check_csv_safe(form, asked=csv_safe)
     gated = gate.gate_limits(options)
     limits = gated.limits if gated else limits_of(options["max_slower"], options["min_time"])

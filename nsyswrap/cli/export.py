@@ -22,6 +22,7 @@ from nsyswrap.cli.options import (
     PATH,
     PATH_OR_STDOUT,
     captures_argument,
+    check_ending,
     newest_capture,
     note_replaced,
     opener,
@@ -119,6 +120,9 @@ def command(
     """
     outputs = {"perfetto": perfetto, "flamegraph": flamegraph, "output": output}
     _check_outputs(captures, outputs, parquet=parquet, metrics=metrics)
+    check_ending(perfetto, (".json",), "the timeline of Perfetto ends in .pftrace, .pftrace.gz or .json")
+    check_ending(flamegraph, (".txt",), "name a .txt file: speedscope draws the folded stacks in it")
+    check_ending(output, (".json",) if metrics == METRICS[1] else (".txt",))
     if form is not None and perfetto is None:
         raise UsageError("--format is for --perfetto", "add --perfetto FILE")
     if perfetto is not None and _is_stdout(perfetto) and form != "json" and sys.stdout.isatty():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import quoted, replaced_note, shortest_labels
@@ -87,18 +88,25 @@ def check_csv_safe(form: str, *, asked: bool) -> None:
 
 
 def output_option(
-    help_text: str, *, metavar: str = "DIR", group: str = OUTPUT, **settings: Any
+    help_text: str, *, metavar: str = "DIR", group: str = OUTPUT, is_folder: bool = True, **settings: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that adds -o. With the metavar ``FILE`` it also takes ``-`` for stdout."""
+    """Return a decorator that adds -o. With the metavar ``FILE`` it also takes ``-`` for stdout.
+
+    ``is_folder``: with the metavar ``DIR``, a new folder with the name of a file is refused.
+    """
     path = PATH_OR_STDOUT if metavar == "FILE" else PATH
+    if metavar == "DIR" and is_folder:
+        settings["callback"] = _check_folder_name
     return option(group, "-o", "--output", type=path, metavar=metavar, help=help_text, **settings)
 
 
+PAGES = (".html", ".htm")
+_OF_NSYS = (".nsys-rep", ".qdrep", ".sqlite")
 # What the ending of a file promises, and the command that writes such a file.
 _WRITERS = {
     **dict.fromkeys((".txt", ".json", ".md"), "nsyswrap report -o"),
     **dict.fromkeys((".csv", ".tsv", ".parquet"), "nsyswrap report -r NAME -o"),
-    **dict.fromkeys((".html", ".htm"), "nsyswrap view -o"),
+    **dict.fromkeys(PAGES, "nsyswrap view -o"),
     **dict.fromkeys((".png", ".svg", ".pdf"), "nsyswrap plot --kind KIND -o"),
 }
 
@@ -111,6 +119,16 @@ def check_ending(output: Path | None, endings: Collection[str], hint: str = "") 
             f"this command does not write {ending} files: {output}",
             hint or f"{_WRITERS[ending]} {quoted(str(output))} writes one",
         )
+
+
+def _check_folder_name(_context: click.Context, _option: click.Parameter, output: Path | None) -> Path | None:
+    """Return the folder of -o. Raises UsageError for a new one that is named as a file."""
+    if output and output.suffix.lower() in (*_WRITERS, *_OF_NSYS) and not paths.is_folder(output):
+        raise UsageError(
+            f"-o takes a folder, and {output} is the name of a file",
+            f"use -o {quoted(str(output.with_suffix('')))}",
+        )
+    return output
 
 
 def is_given(name: str) -> bool:

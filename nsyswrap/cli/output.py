@@ -448,10 +448,11 @@ def unreadable_noted() -> Iterator[Skip]:
             note(f"nsyswrap: left out: {', '.join(places[:_MOST_SKIPPED])}{more} ({reasons})")
 
 
-def check_csv_folder(folder: Path | None) -> None:
+def check_csv_folder(folder: Path | None, *, of_report: bool = True) -> None:
     """Raise OutputError if a folder to write into is a file, or a link that is not followed.
 
     Raises UsageError for a new folder whose name is that of a CSV file: people who type it expect one file.
+    ``of_report``: `nsyswrap report` could write it.
     """
     if folder is None:
         return
@@ -461,9 +462,10 @@ def check_csv_folder(folder: Path | None) -> None:
             raise OutputError(f"{folder} is not a folder", "name a folder with --csv")
     elif folder.suffix.lower() == ".csv":
         name, stem = quoted(str(folder)), quoted(str(folder.with_suffix("")))
+        one_file = f"nsyswrap report -r NAME -o {name} for one file, or " if of_report else ""
         raise UsageError(
             f"--csv takes a folder, and {folder} is the name of a file",
-            f"use nsyswrap report -r NAME -o {name} for one file, or --csv {stem} for a file of each report",
+            f"use {one_file}--csv {stem} for a file of each {'report' if of_report else 'table'}",
         )
 
 

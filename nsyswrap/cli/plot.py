@@ -63,7 +63,7 @@ FORMATS = ("png", "svg", "pdf")
     metavar="KIND",
     help="Draw this kind; repeatable.",
 )
-@output_option("Write here: DIR or FILE.png [nsyswrap-plots/<label>].")
+@output_option("Write here: DIR or FILE.png [nsyswrap-plots/<label>].", is_folder=False)
 @option(
     OUTPUT,
     "--format",

@@ -20,7 +20,7 @@ from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.base.text import counted, natural_key
 from nsyswrap.cli.folders import captures_in, is_batch, is_folder, listed
 from nsyswrap.cli.help import HelpCommand, option
-from nsyswrap.cli.options import OUTPUT, PATH
+from nsyswrap.cli.options import OUTPUT, PATH, check_ending
 from nsyswrap.cli.output import note, note_not_read, say
 
 with lazy_imports():
@@ -61,6 +61,7 @@ def command(capture: Path, output: Path | None, *, check: bool) -> None:
     if output is None:
         _check(capture)
         return
+    check_ending(output, ())
     if is_folder(capture):
         captures = captures_in([capture])
         raise UsageError(

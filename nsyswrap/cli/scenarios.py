@@ -166,7 +166,7 @@ def run_scenario(
         run_all(output or default_output("scenarios"), force=force)
         return
     scenario = scenarios.find_scenario(name)
-    check_csv_folder(csv_folder)
+    check_csv_folder(csv_folder, of_report=False)
     folder = output or default_output(scenario.name)
     lines: list[str] = []
     if cross_check:

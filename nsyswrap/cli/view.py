@@ -20,6 +20,7 @@ from nsyswrap.cli.folders import are_ranks, as_file_name, captures_in, check_num
 from nsyswrap.cli.help import HelpCommand, option
 from nsyswrap.cli.options import (
     OUTPUT,
+    PAGES,
     PATH,
     SHOW,
     check_ending,
@@ -78,7 +79,7 @@ def command(
     file, or a parquetdir or arrowdir folder; by default the newest run. Several captures, or all in DIR,
     stand side by side. Ranks of a job are compared first.
     """
-    check_ending(output, (".html", ".htm"))
+    check_ending(output, PAGES)
     to_stdout, named = str(output) == "-", output is not None
     if to_stdout and opening:
         raise UsageError("--open cannot be used with -o -", "name a file with -o")

@@ -164,6 +164,36 @@ report x.sqlite --csv all.csv
   use nsyswrap report -r NAME -o all.csv for one file, or --csv all for a file of each report
 report x.sqlite --match gemm
   use -r NAME, for example -r cuda_gpu_kern_sum
+compare x.sqlite x.sqlite -o cmp.html
+  use --view cmp.html for it
+compare x.sqlite x.sqlite -o 'my cmp.png'
+  use --plot 'my cmp.png' for it
+compare x.sqlite x.sqlite -o cmp.tsv
+  name a file that ends in .txt, .csv, .json, .md
+compare x.sqlite x.sqlite --view cmp.png
+  name a file that ends in .html with --view, or use --plot for a picture
+export x.sqlite --perfetto trace.html
+  the timeline of Perfetto ends in .pftrace, .pftrace.gz or .json
+export x.sqlite --flamegraph flame.svg
+  name a .txt file: speedscope draws the folded stacks in it
+export x.sqlite --metrics openmetrics -o m.html
+  nsyswrap view -o m.html writes one
+redact x.sqlite -o shared.html
+  nsyswrap view -o shared.html writes one
+baseline history folder -o history.csv
+  nsyswrap report -r NAME -o history.csv writes one
+profile -o run1.nsys-rep train.py
+  use -o run1
+profile -o 'my page.html' train.py
+  use -o 'my page'
+batch sweep -p n=1,2 -o sweep.csv train.py
+  use -o sweep
+scenarios run add2 -o add2.html
+  use -o add2
+scenarios run add2 --csv x.csv
+  use --csv x for a file of each table
+demo -o demo.html
+  use -o demo
 collect folder --sort busy_ns
   use nsyswrap collect folder --by busy_ns
 profile --steps train.py
