@@ -189,14 +189,14 @@ def heading(column: Column) -> str:
     return f"{column.header} %" if column.unit is Unit.PERCENT else column.header
 
 
-def left_out(table: Table, shown: int, whole: str = "") -> list[str]:
-    """Return a remark that there are no rows, or how many are not among the ``shown`` ones.
+def left_out(table: Table, rows: int, whole: str = "") -> list[str]:
+    """Return a remark that there are no rows, or how many there are beyond these ``rows``.
 
     ``whole`` says where they are, if not in the report.
     """
     if not len(table):
         return ["no rows"]
-    more = len(table) - shown
+    more = len(table) - rows
     name = table.schema.name + table.suffix.replace("_", ":")
     return [f"{counted(more, 'more rows')} ({whole or f'-r {name}'})"] if more > 0 else []
 

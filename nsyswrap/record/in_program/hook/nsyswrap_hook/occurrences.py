@@ -85,7 +85,8 @@ def at_forward(steps: StepRecorder) -> None:
     """End a step with each forward of a module that is called by no other and has parameters."""
     occurrences = OccurrenceSteps(steps)
     is_compiling = module_calls.is_compiling()
-    push, pop, drop = map(notes.guarded, (occurrences.push, occurrences.pop, occurrences.drop))
+    push, pop = notes.guarded(occurrences.push), notes.guarded(occurrences.pop)
+    drop = notes.guarded(occurrences.drop)
     is_model = notes.guarded(_is_model)
 
     def make(call: Callable[..., Any]) -> Callable[..., Any]:
@@ -160,7 +161,8 @@ def _note_absent(owner: object, owner_name: str, name: str) -> None:
 
 def counting(function: Any, occurrences: OccurrenceSteps) -> Any:  # noqa: ANN401 - a function of the program
     """Return a function for use in place of ``function``: each call is an occurrence."""
-    begin, end, leave = map(notes.guarded, (occurrences.begin, occurrences.end, occurrences.leave))
+    begin, end = notes.guarded(occurrences.begin), notes.guarded(occurrences.end)
+    leave = notes.guarded(occurrences.leave)
     import inspect
 
     if inspect.iscoroutinefunction(function):
@@ -275,7 +277,8 @@ def _watch_annotate(annotate: Any, occurrences: OccurrenceSteps, text: str) -> N
     annotate.__init__ = functools.wraps(construct)(constructing)
     annotate.__call__ = functools.wraps(decorate)(decorating)
     enter, leave = annotate.__enter__, annotate.__exit__
-    push, pop, drop = map(notes.guarded, (occurrences.push, occurrences.pop, occurrences.drop))
+    push, pop = notes.guarded(occurrences.push), notes.guarded(occurrences.pop)
+    drop = notes.guarded(occurrences.drop)
 
     def entering(self: Any) -> Any:  # noqa: ANN401
         result = enter(self)
