@@ -10,24 +10,22 @@ from 2026.2 on has no numbers that join waits with events: then streams alone or
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import ascending, order_by_code
 from nsyswrap.analysis.correlation import equal_pairs
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.names import calls_named
 from nsyswrap.base.constants import MISSING
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import PROCESS_MASK
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+Key = tuple[int, int, int, int]  # of a stream: process, device, context, stream
 
-    from nsyswrap.capture.capture import Capture
-
-    Key = tuple[int, int, int, int]  # of a stream: process, device, context, stream
 
 _WAIT = re.compile(r"cu(da)?StreamWaitEvent")
 _STREAM = ("global_pid", "device_id", "context_id", "stream_id")

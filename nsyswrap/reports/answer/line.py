@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from nsyswrap.analysis.answer import Answer
 from nsyswrap.base.text import clip, screen_width, wrap
 from nsyswrap.reports.figures import SentenceFigure
 from nsyswrap.reports.wording.states import OTHER_NAME
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+Kind = Literal["verdict", "shares", "finding", "detail", "fact", "doubt", "note"]
+Level = Literal["good", "warning", "bad", ""]
 
-    Kind = Literal["verdict", "shares", "finding", "detail", "fact", "doubt", "note"]
-    Level = Literal["good", "warning", "bad", ""]
-    from collections.abc import Mapping
-
-    from nsyswrap.analysis.answer import Answer
 
 WIDTH = 80  # columns
 CELLS = 20  # of a bar

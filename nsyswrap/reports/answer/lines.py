@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
 from nsyswrap.analysis.advice import WORTH_PERCENT
+from nsyswrap.analysis.answer import Answer, DeviceTime, JudgedSteps
+from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_operations import GRAPH, MEMCPY, MEMSET
 from nsyswrap.analysis.step_budget import KERNELS, OTHER_KERNELS
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.text import clip, counted, printable, screen_width, shorten
 from nsyswrap.base.units import Unit, duration, duration_of, human, percent
+from nsyswrap.capture.capture import Capture
 from nsyswrap.reports import find_report
 from nsyswrap.reports.answer.line import (
     AnswerLine,
+    Level,
     Shares,
     first_fitting,
     first_line,
@@ -29,14 +33,6 @@ from nsyswrap.reports.wording.advice import SAVINGS, words
 from nsyswrap.reports.wording.checks import why_no_gpu_work
 from nsyswrap.reports.wording.notes import joined_texts, note_text
 from nsyswrap.reports.wording.states import BUSY_NAMES, IDLE_NAMES, OTHER_NAME
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from nsyswrap.analysis.answer import Answer, DeviceTime, JudgedSteps
-    from nsyswrap.analysis.finding import Finding
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.answer.line import Level
 
 _MOSTLY_PERCENT, _WELL_PERCENT = 50, 80  # busy
 _SKEWED = 0.1  # of the median: then the mean is not the typical step

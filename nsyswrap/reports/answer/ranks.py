@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
+from nsyswrap.analysis.answer import Answer, RankShare
+from nsyswrap.analysis.finding import Finding
 from nsyswrap.base.text import counted, printable
 from nsyswrap.reports.answer.line import AnswerLine, first_line, whole_percent
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from nsyswrap.analysis.answer import Answer, RankShare
-    from nsyswrap.analysis.finding import Finding
 
 _WORTH_PERCENT = 1.0  # of the time judged: less communication needs no line
 

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
+from nsyswrap.analysis.answer import Answer, OtherLoop, Outlier
+from nsyswrap.analysis.steps.label import LoopLabel
 from nsyswrap.analysis.steps.numbered import family
 from nsyswrap.base.text import counted, printable, shorten
 from nsyswrap.base.units import duration
-from nsyswrap.reports.answer.line import AnswerLine, first_fitting, room, whole_percent
+from nsyswrap.reports.answer.line import AnswerLine, Kind, first_fitting, room, whole_percent
 from nsyswrap.reports.wording.states import state_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from nsyswrap.analysis.answer import Answer, OtherLoop, Outlier
-    from nsyswrap.analysis.steps.label import LoopLabel
-    from nsyswrap.reports.answer.line import Kind
 
 _LOADING_PART = 0.01  # of the start-up: less loading is not said
 _MOST_PERCENT = 90  # of the GPU time: what is left is not said

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from nsyswrap.analysis.finding import Finding, FindingKind, Numbers, Status
 from nsyswrap.analysis.kernel_names.demangled import parse
 from nsyswrap.analysis.kernel_names.readable import readable
 from nsyswrap.analysis.program_language import CUDA, PYTORCH
@@ -18,10 +20,6 @@ from nsyswrap.reports.wording.states import CAUSE_NAMES
 with lazy_imports():  # most captures have one process
     from nsyswrap.reports.wording import ranks
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from nsyswrap.analysis.finding import Finding, FindingKind, Numbers, Status
 
 _MOST_STEPS = 4  # numbers of steps in a sentence
 _MOST_NAMES = 3  # of ranges in a sentence
