@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import os
 import random
+import sqlite3
 import time
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.sqlite import statement
@@ -27,14 +31,8 @@ from nsyswrap.capture.sqlite_records import (
     varints,
 )
 
-if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
+Ints = NDArray[np.int64]
 
-    from numpy.typing import NDArray
-
-    Ints = NDArray[np.int64]
 
 T = TypeVar("T")
 
@@ -187,7 +185,8 @@ def _read(  # noqa: PLR0913, PLR0917 - one way for both
                 decoded[row] = [int(columns[name][row - rows.start]) for name in names]
         return work(columns)
 
-    blocks = _blocks(file, leaves)
+    size, total = max(1, _BLOCK_BYTES // file.page_bytes), len(leaves.numbers)
+    blocks = [slice(first, min(first + size, total)) for first in range(0, total, size)]
     if len(blocks) > _FEW_BLOCKS:
         np.empty(_KEPT_BYTES, np.uint8)  # once it is freed, glibc does not return smaller pieces one by one
     yield from in_threads(block, blocks, _THREADS, _FEW_BLOCKS)
@@ -255,11 +254,6 @@ def _children(file: PageFile, pages: Ints, last: Ints) -> tuple[Ints, Ints]:
         rowids = np.zeros(len(cells), np.int64)
     children = np.insert(numbers[cells], ends, numbers[starts + 8])
     return children.astype(np.int64), np.insert(rowids.astype(np.int64), ends, last)
-
-
-def _blocks(file: PageFile, leaves: Leaves) -> list[slice]:
-    size, total = max(1, _BLOCK_BYTES // file.page_bytes), len(leaves.numbers)
-    return [slice(first, min(first + size, total)) for first in range(0, total, size)]
 
 
 def _last_rowid(db: sqlite3.Connection, table: str) -> object:

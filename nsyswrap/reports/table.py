@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from math import isnan
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.units import EXACT_TENTHS, NEAR_TIE, TIE, Rounding, Unit, round_tenth
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import EVENTS
 from nsyswrap.reports.nsys import NAMES as NSYS
 from nsyswrap.reports.wording.checks import why_absent
@@ -43,8 +44,6 @@ with lazy_imports():
     from nsyswrap.analysis import kernel_names
     from nsyswrap.capture import frames
 
-if TYPE_CHECKING:
-    from nsyswrap.capture.capture import Capture
 
 Values = NDArray[Any] | Sequence[str | None]
 
@@ -365,7 +364,14 @@ class Table:
 
     def plain(self, column: Column, rows: slice) -> Sequence[object]:
         """Return these rows of a column as plain int, float or str; None is missing."""
-        return _plain(self.data[column.name][rows])
+        values = self.data[column.name][rows]
+        if isinstance(values, TextColumn):
+            return list(values)
+        if not isinstance(values, np.ndarray):
+            return values
+        if values.dtype.kind == "f":
+            return [None if isnan(value) else value for value in values.tolist()]
+        return [None if value == MISSING else value for value in values.tolist()]
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -399,16 +405,6 @@ def _numbers(values: Sequence[Any]) -> NDArray[Any]:
     """Return int64 if all known values are integers, else float64. None becomes MISSING or NaN."""
     whole = all(value is None or isinstance(value, int) for value in values)
     return np.array([(MISSING if whole else np.nan) if value is None else value for value in values])
-
-
-def _plain(values: Values) -> Sequence[object]:
-    if isinstance(values, TextColumn):
-        return list(values)
-    if not isinstance(values, np.ndarray):
-        return values
-    if values.dtype.kind == "f":
-        return [None if isnan(value) else value for value in values.tolist()]
-    return [None if value == MISSING else value for value in values.tolist()]
 
 
 def _reorder(data: dict[str, Values], order: Order, rounding: Rounding) -> None:

@@ -13,16 +13,18 @@ from nsyswrap.analysis.advice.context import AdviceContext, loads_in_gaps
 from nsyswrap.analysis.advice.replay import gained_without_waits
 from nsyswrap.analysis.arrays.intervals import NOTHING, difference, intersection, joined, union
 from nsyswrap.analysis.finding import Finding
-from nsyswrap.analysis.garbage import collections_of, garbage_traced
 from nsyswrap.analysis.gil import HOLDING, WAITING, gil_parts
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY, communicating
 from nsyswrap.analysis.launches import calls_selected
 from nsyswrap.analysis.names import CLASSES, SYNCHRONISE, call_classes, calls_named
+from nsyswrap.analysis.nvtx_ranges import domain_names, texts_and_domains
 from nsyswrap.analysis.program_language import IN_PYTHON, language_of
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import IntervalSet
-from nsyswrap.capture.schema import TO_DEVICE, TO_HOST
+from nsyswrap.capture.per_capture import per_capture
+from nsyswrap.capture.schema import NVTX_MARK, PROCESS_MASK, TO_DEVICE, TO_HOST
 
+GARBAGE_DOMAIN = "nsyswrap.gc"  # of NVTX; the hook in the program marks collections (``--trace python-gc``)
 _EVERY = 0.75  # waits per kernel
 _MOST = 0.5  # of the host time
 _CALLS = ("launch", "copy", "call", "synchronise")
@@ -310,3 +312,22 @@ CHECKS = (
     garbage_collection,
     spikes,
 )
+
+
+def garbage_traced(whole: Capture) -> bool:
+    """Return True if the hook was there to mark collections."""
+    return whole.has("nvtx") and GARBAGE_DOMAIN in domain_names(whole)
+
+
+@per_capture
+def collections_of(whole: Capture, global_pid: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return start and end in ns of the marked collections of a process: no Python of it runs meanwhile."""
+    if not garbage_traced(whole):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    events = whole.columns("nvtx", "start_ns", "event_type", "global_tid", "payload")
+    end_ns, took_ns = events["start_ns"], events["payload"]
+    marks = (events["event_type"] == NVTX_MARK) & (took_ns > 0) & (took_ns <= end_ns)
+    rows = np.flatnonzero(marks & (events["global_tid"] & PROCESS_MASK == global_pid))
+    codes, named = texts_and_domains(whole, rows)
+    rows = rows[np.array([domain == GARBAGE_DOMAIN for _, domain in named] or [False])[codes]]
+    return end_ns[rows] - took_ns[rows], end_ns[rows]

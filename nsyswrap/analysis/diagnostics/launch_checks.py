@@ -130,14 +130,6 @@ def check_origins(capture: Capture) -> Iterator[CheckResult]:
     if not len(operations) or not capture.whole.has("api"):
         yield unknown(ORIGINS, "no_api_to_check" if len(operations) else "no_work_to_check")
         return
-    yield from _without_call(operations)
-    doubts = [*_ambiguous(capture, operations), *_without_process(capture, operations)]
-    yield from doubts
-    if not doubts:
-        yield ok(CORRELATION_IDS, "ids_unique")
-
-
-def _without_call(operations: GpuOperations) -> Iterator[CheckResult]:
     lost = operations.call < 0
     midway = lost & _before_the_first_known(operations)
     for code, kind in enumerate(KINDS):
@@ -146,6 +138,10 @@ def _without_call(operations: GpuOperations) -> Iterator[CheckResult]:
             yield warning(ORIGINS, "no_launch_call", count, events=kind, early=marked(mine & midway))
     if not lost.any():
         yield ok(ORIGINS, "calls_recorded")
+    doubts = [*_ambiguous(capture, operations), *_without_process(capture, operations)]
+    yield from doubts
+    if not doubts:
+        yield ok(CORRELATION_IDS, "ids_unique")
 
 
 def _before_the_first_known(operations: GpuOperations) -> NDArray[Any]:

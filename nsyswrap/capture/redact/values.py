@@ -70,7 +70,8 @@ def search_for(export: Export, kept: Iterable[str]) -> Search:
     variables = [pair for block in places.environment(export) for pair in places.variables(block)]
     values = {value for name, value in variables if is_telling(name, value)}
     values |= _own_secrets()
-    values |= _in_arguments(export)
+    secrets = places.secrets_in_arguments(export)
+    values |= {secret for secret in secrets if len(secret) >= SHORTEST and not secret.startswith("redacted")}
     values = _forms(values)
     names = {name for name in _names(export, variables) | _own_names() if _is_name(name)}
     words = {word.lower() for text in kept for word in re.findall(r"[^\W_]+", text)}
@@ -177,11 +178,6 @@ def _last_folder(home: str) -> set[str]:
     """Return the name of the user whose home folder this is; none for one of the system, or ``/root``."""
     folders = [folder for folder in re.split(r"[/\\]+", home) if folder]
     return {folders[-1]} if len(folders) > 1 and folders[0] not in SYSTEM_FOLDERS else set()
-
-
-def _in_arguments(export: Export) -> set[str]:
-    secrets = places.secrets_in_arguments(export)
-    return {secret for secret in secrets if len(secret) >= SHORTEST and not secret.startswith("redacted")}
 
 
 def _identifiers(export: Export) -> dict[str, str]:

@@ -168,7 +168,13 @@ class Sampler:
         library = nvml.load()
         if library is None:
             return
-        if self._find_gpus(library):
+        devices, self._driver = library.devices(), library.driver
+        known = [device.describe(index) for index, device in devices.items()]
+        seen = nvml.visible(self._environment, known, library.parent_of_mig)
+        self._devices = [list(devices.values())[position] for position in seen]
+        self._rows = [0] * len(seen)
+        self._gpus = [known[position] for position in seen]
+        if seen:
             try:
                 with self._file.open("w", buffering=1, encoding="ascii") as file:
                     file.write(_line(*COLUMNS))
@@ -178,16 +184,6 @@ class Sampler:
                     self._file.unlink()
             self._note_processes()
         library.close()
-
-    def _find_gpus(self, library: nvml.Nvml) -> bool:
-        """Note the GPUs that the program sees; return False if it sees none."""
-        devices, self._driver = library.devices(), library.driver
-        known = [device.describe(index) for index, device in devices.items()]
-        seen = nvml.visible(self._environment, known, library.parent_of_mig)
-        self._devices = [list(devices.values())[position] for position in seen]
-        self._rows = [0] * len(seen)
-        self._gpus = [known[position] for position in seen]
-        return bool(seen)
 
     def _sample(self, file: TextIO) -> None:
         query_at = due = time.monotonic()

@@ -9,7 +9,7 @@ import numpy as np
 from conftest import Cli
 
 import nsyswrap
-from nsyswrap.analysis.garbage import collections_of, garbage_traced
+from nsyswrap.analysis.advice.host import collections_of, garbage_traced
 from nsyswrap.analysis.nvtx_ranges import closed_ranges
 from nsyswrap.api import open_capture
 from nsyswrap.capture.schema import PROCESS_MASK
