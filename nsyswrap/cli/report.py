@@ -301,7 +301,7 @@ def _show_ranks(plan: ReportPlan) -> int:
     elif members:
         captures = {member.label: member.capture for member in members}
         job = report_ranks.answer(members) if asked.answers_job else None
-        tables, missing = report_ranks.made(members, plan.requests, asked.rank_reports)
+        tables, missing = report_ranks.make(members, plan.requests, asked.rank_reports)
         _write(formats.Document(tables, captures, asked.selection, missing, not_read=left_out, job=job), plan)
         note_replaced(captures.values())
     return not_read.exit_code_of(left_out)

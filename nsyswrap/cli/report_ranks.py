@@ -73,7 +73,7 @@ def _split_by_process(member: RankCapture) -> list[RankCapture]:
     return members
 
 
-def made(
+def make(
     members: Sequence[RankCapture], requests: Sequence[ReportRequest], rank_reports: Sequence[str]
 ) -> tuple[list[Table], list[MissingReport]]:
     """Make the reports that compare ranks, then those of each rank with a column of the rank in front.

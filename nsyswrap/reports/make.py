@@ -143,7 +143,7 @@ def make_reports(
 
     ``step(message)`` is entered around each piece of work, to show progress.
     """
-    made = MadeReports()
+    reports = MadeReports()
     _read(captures, requests, step)
     if len(requests) == 1 and (free := requests[0].report.alone):
         for capture in captures.values():
@@ -151,10 +151,10 @@ def make_reports(
             with step(message), suppress(NotInCapture):  # the report says why
                 free(capture)
     for request in requests:
-        one = _made(request, captures, step)
-        made.tables |= one.tables
-        made.missing += one.missing
-    return made
+        one = _make_one(request, captures, step)
+        reports.tables |= one.tables
+        reports.missing += one.missing
+    return reports
 
 
 def make_in_turn(
@@ -166,7 +166,7 @@ def make_in_turn(
     """
     _read(captures, requests, step)
     for number, request in enumerate(requests, 1):
-        yield _made(request, captures, step)
+        yield _make_one(request, captures, step)
         later = [one.report.reads for one in requests[number:]]
         unread = {
             kind: set(fields).difference(*(reads.get(kind, ()) for reads in later))
@@ -182,10 +182,10 @@ def _read(captures: Mapping[str, Capture], requests: Sequence[ReportRequest], st
             read_ahead(capture, [request.report for request in requests])
 
 
-def _made(request: ReportRequest, captures: Mapping[str, Capture], step: Step) -> MadeReports:
-    made = MadeReports()
+def _make_one(request: ReportRequest, captures: Mapping[str, Capture], step: Step) -> MadeReports:
+    reports = MadeReports()
     for label, capture in captures.items():
         with step(f"making {request.report.name} …"):
             make = partial(request.make, capture)
-            made.attempt(request.report.schema, make, capture=label, suffix=request.suffix)
-    return made
+            reports.attempt(request.report.schema, make, capture=label, suffix=request.suffix)
+    return reports

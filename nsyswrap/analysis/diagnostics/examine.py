@@ -113,20 +113,20 @@ def _numbers(capture: Capture) -> Iterator[CheckResult]:
     }
     sound = []
     for name, check in chosen.items():
-        made = _made(name, check, capture)
+        results = _results(name, check, capture)
         checks = [
             replace(check, subject="messages") if check.subject == capture_checks.MESSAGES else check
-            for check in made
+            for check in results
             if check.level in _SHOWN
         ]
         yield from checks
-        if made and not checks:
+        if results and not checks:
             sound.append(name)
     if sound:
         yield ok("figures", "no_problem", checks=sound)
 
 
-def _made(name: str, check: MakesChecks, capture: Capture) -> list[CheckResult]:
+def _results(name: str, check: MakesChecks, capture: Capture) -> list[CheckResult]:
     try:
         return list(check(capture))
     except NotInCapture as error:  # a third party trimmed the export

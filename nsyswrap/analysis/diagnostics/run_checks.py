@@ -26,8 +26,8 @@ _MOSTLY_PERCENT = 50.0  # of the samples at the idle clock
 
 def doubts(capture: Capture) -> list[tuple[CheckResult, int]]:
     """Return the first warning of each subject, with the number of other GPUs that it concerns."""
-    made = run_conditions_of(capture)
-    every = list(_doubts(made)) if made else []
+    conditions = run_conditions_of(capture)
+    every = list(_doubts(conditions)) if conditions else []
     # Throttling explains the clocks of a GPU, and its line has their range.
     throttled = [doubt.numbers["gpu"] for doubt in every if doubt.subject == THROTTLING]
     every = [doubt for doubt in every if doubt.subject != CLOCKS or doubt.numbers["gpu"] not in throttled]
@@ -38,32 +38,32 @@ def doubts(capture: Capture) -> list[tuple[CheckResult, int]]:
 
 def check_run(capture: Capture) -> Iterator[CheckResult]:
     """Yield clocks, throttling and other processes of each GPU that worked, and the load of the host."""
-    made = run_conditions_of(capture)
-    if made is None:
+    conditions = run_conditions_of(capture)
+    if conditions is None:
         yield unknown(CLOCKS, "no_conditions")
         return
-    yield from _doubts(made)
-    if made.unknown:
-        yield unknown(CLOCKS, "conditions_unknown", why=made.unknown)
-    for gpu in made.gpus:
+    yield from _doubts(conditions)
+    if conditions.unknown:
+        yield unknown(CLOCKS, "conditions_unknown", why=conditions.unknown)
+    for gpu in conditions.gpus:
         if _is_mostly_idle(gpu):
             numbers: Numbers = {"gpu": gpu.gpu.index, "idle_percent": gpu.idle_percent}
             yield info(CLOCKS, "idle_clock", len(gpu.seconds), **numbers)
         yield from _sound(gpu)
-    if made.facts.gpus and not list(_other_processes(made)):
-        yield _alone(made)
+    if conditions.facts.gpus and not list(_other_processes(conditions)):
+        yield _alone(conditions)
     # Compare the load before the run, which the program has no part in, with the cores of the machine.
-    host = made.facts.host
+    host = conditions.facts.host
     if host.load and host.machine_cores and host.load[0] >= host.machine_cores:
         yield info(LOAD, "host_load", 1, load=host.load[0], cores=host.machine_cores)
 
 
-def _doubts(made: RunConditions) -> Iterator[CheckResult]:
+def _doubts(conditions: RunConditions) -> Iterator[CheckResult]:
     """Yield the warnings, in the order of the subjects."""
-    yield from (doubt for gpu in made.gpus for doubt in _throttled(gpu))
-    yield from (doubt for gpu in made.gpus for doubt in _varied(gpu))
-    yield from _other_processes(made)
-    yield from _far_from_cores(made)
+    yield from (doubt for gpu in conditions.gpus for doubt in _throttled(gpu))
+    yield from (doubt for gpu in conditions.gpus for doubt in _varied(gpu))
+    yield from _other_processes(conditions)
+    yield from _far_from_cores(conditions)
 
 
 def _throttled(gpu: WorkingGpu) -> Iterator[CheckResult]:
@@ -103,34 +103,34 @@ def _range_percent(clock: Spread) -> float:
     return 100 * (clock.high - clock.low) / clock.median if clock.median else 0.0
 
 
-def _far_from_cores(made: RunConditions) -> Iterator[CheckResult]:
+def _far_from_cores(conditions: RunConditions) -> Iterator[CheckResult]:
     """Yield each GPU in a slot of another NUMA node than all cores that the program could use."""
-    nodes = made.facts.host.numa_nodes
-    for gpu in _gpus(made):
+    nodes = conditions.facts.host.numa_nodes
+    for gpu in _gpus(conditions):
         if nodes and gpu.numa_node is not None and gpu.numa_node not in nodes:
             numbers: Numbers = {"gpu": gpu.index, "node": gpu.numa_node, "core_nodes": nodes}
             yield warning(NUMA, "far_from_cores", 1, **numbers)
 
 
-def _other_processes(made: RunConditions) -> Iterator[CheckResult]:
+def _other_processes(conditions: RunConditions) -> Iterator[CheckResult]:
     """Yield each GPU with processes of others."""
-    for gpu in _gpus(made):
+    for gpu in _gpus(conditions):
         others, unsure = _others(gpu), _unsure(gpu)
         if listed := others or unsure:
             numbers: Numbers = {"gpu": gpu.index, "processes": listed, "is_known": bool(others)}
             yield warning(PROCESSES, "other_processes", len(listed), **numbers)
 
 
-def other_processes(made: RunConditions) -> int | None:
+def other_processes(conditions: RunConditions) -> int | None:
     """Return the number of processes outside of the run on its GPUs; None if it is not known."""
-    gpus = _gpus(made)
+    gpus = _gpus(conditions)
     count = len({process.pid for gpu in gpus for process in _others(gpu)})
     return count or (0 if _are_known(gpus) else None)
 
 
-def _gpus(made: RunConditions) -> list[Gpu]:
+def _gpus(conditions: RunConditions) -> list[Gpu]:
     """Return the GPUs that worked, or all of the run if it is not known which of them did."""
-    return [one.gpu for one in made.gpus] or list(made.facts.gpus)
+    return [one.gpu for one in conditions.gpus] or list(conditions.facts.gpus)
 
 
 def _are_known(gpus: list[Gpu]) -> bool:
@@ -173,7 +173,7 @@ def _sound(gpu: WorkingGpu) -> Iterator[CheckResult]:
         yield ok(THROTTLING, "full_clock", **numbers)
 
 
-def _alone(made: RunConditions) -> CheckResult:
-    if _are_known(_gpus(made)):
+def _alone(conditions: RunConditions) -> CheckResult:
+    if _are_known(_gpus(conditions)):
         return ok(PROCESSES, "no_other_process")
     return unknown(PROCESSES, "processes_unknown")
