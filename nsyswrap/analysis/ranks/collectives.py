@@ -20,7 +20,7 @@ import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,20 +37,33 @@ from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.export import Export
 from nsyswrap.capture.intervals import IntervalSet
 from nsyswrap.capture.open import open_export
+from nsyswrap.capture.per_capture import per_capture
 
 UNKNOWN = ""
-_ID = "NCCL communicator ID"
-_IN_JSON = re.compile(rf'"{_ID}"\s*:\s*"?([\d,]+|0x[0-9a-fA-F]+)"?')
+_ID, _SIZE, _RANKS = "NCCL communicator ID", "Message size [bytes]", "No. of ranks"  # NCCL's fields
+_IN_JSON = re.compile(r'"([^"]+)"\s*:\s*"?([\d,]+|0x[0-9a-fA-F]+)"?')
 _ENTRIES = "NVTX_PAYLOAD_SCHEMA_ENTRIES"
 _HEADER = struct.Struct("<4I2Q")  # domain, flags, schema, flags, bytes of the payload, bytes of all
-_NUMBER = struct.Struct("<Q")
+_NUMBERS = {_ID: struct.Struct("<Q"), _SIZE: struct.Struct("<Q"), _RANKS: struct.Struct("<I")}
 _SCHEMA = 2  # position of the schema in the header
 
 
-def communicators(capture: Capture) -> list[str]:
-    """Return the communicator of each kernel; UNKNOWN if the capture does not have it."""
+class NcclCall(NamedTuple):
+    """What the payload of a call of NCCL says: communicator, message size, and the ranks at its creation.
+
+    ``communicator`` is UNKNOWN, and the other fields are None, if the capture does not have them.
+    """
+
+    communicator: str = UNKNOWN
+    size_bytes: int | None = None
+    ranks: int | None = None
+
+
+@per_capture
+def nccl_calls(capture: Capture) -> list[NcclCall]:
+    """Return the call of NCCL that launched each kernel, without fields if the capture does not have it."""
     kernels = capture.columns("kernel", "row")["row"] - 1
-    found = [UNKNOWN] * len(kernels)
+    found = [NcclCall()] * len(kernels)
     calls = _calls(capture)
     if not calls or not capture.whole.has("api"):
         return found
@@ -65,35 +78,47 @@ def communicators(capture: Capture) -> list[str]:
     return found
 
 
-def _calls(capture: Capture) -> Mapping[int, tuple[NDArray[Any], NDArray[Any], list[str]]]:
-    """Return start and end in ns and the communicator of NCCL's calls, by thread and start."""
+@per_capture
+def communicator_ranks(capture: Capture) -> dict[str, int]:
+    """Return the number of ranks of each communicator whose creation was recorded with its payload."""
+    sizes: dict[str, set[int]] = {}
+    for _, _, calls in _calls(capture).values():
+        for call in calls:
+            if call.ranks is not None:
+                sizes.setdefault(call.communicator, set()).add(call.ranks)
+    return {name: ranks.pop() for name, ranks in sizes.items() if len(ranks) == 1}
+
+
+@per_capture
+def _calls(capture: Capture) -> Mapping[int, tuple[NDArray[Any], NDArray[Any], list[NcclCall]]]:
+    """Return start and end in ns of NCCL's calls and their payload, by thread and start."""
     try:
         rows = sorted(_ranges(open_export(capture.path)))
     except (NsyswrapError, AttributeError):  # an Arrow export answers no SQL
         return {}
-    by_thread: dict[int, list[tuple[int, int, str]]] = {}
-    for thread, start, end, name in rows:
-        by_thread.setdefault(thread, []).append((start, end, name))
+    by_thread: dict[int, list[tuple[int, int, NcclCall]]] = {}
+    for thread, start, end, call in rows:
+        by_thread.setdefault(thread, []).append((start, end, call))
     return {
         thread: (
             np.array([start for start, _, _ in of_thread]),
             np.array([end for _, end, _ in of_thread]),
-            [name for _, _, name in of_thread],
+            [call for _, _, call in of_thread],
         )
         for thread, of_thread in by_thread.items()
     }
 
 
-def _at(calls: tuple[NDArray[Any], NDArray[Any], list[str]] | None, time_ns: int) -> str:
+def _at(calls: tuple[NDArray[Any], NDArray[Any], list[NcclCall]] | None, time_ns: int) -> NcclCall:
     if calls is None:
-        return UNKNOWN
-    starts, ends, names = calls
+        return NcclCall()
+    starts, ends, of_thread = calls
     last = int(np.searchsorted(starts, time_ns, "right")) - 1
-    return names[last] if last >= 0 and time_ns < ends[last] else UNKNOWN
+    return of_thread[last] if last >= 0 and time_ns < ends[last] else NcclCall()
 
 
-def _ranges(export: Export) -> Iterator[tuple[int, int, int, str]]:
-    """Yield thread, start, end and communicator of each range with a payload of NCCL."""
+def _ranges(export: Export) -> Iterator[tuple[int, int, int, NcclCall]]:
+    """Yield thread, start, end and payload of each range with a communicator of NCCL."""
     table = schema.EVENTS["nvtx"].table
     there = export.tables.get(table, [])
     payloads = [name for name in ("jsonText", "jsonTextId", "binaryData") if name in there]
@@ -108,31 +133,37 @@ def _ranges(export: Export) -> Iterator[tuple[int, int, int, str]]:
     for thread, start, end, *values in rows:
         payload = dict(zip(payloads, values, strict=True))
         text = payload.get("jsonText") or export.strings.get(payload.get("jsonTextId") or 0, "")
-        name = _in_json(text) or _in_bytes(payload.get("binaryData"), offsets)
-        if name and isinstance(thread, int):
-            yield thread, start, end, name
+        fields = _in_json(text) or _in_bytes(payload.get("binaryData"), offsets)
+        if _ID in fields and isinstance(thread, int):
+            yield thread, start, end, NcclCall(f"{fields[_ID]:x}", fields.get(_SIZE), fields.get(_RANKS))
 
 
-def _in_json(text: object) -> str:
-    found = _IN_JSON.search(text) if isinstance(text, str) else None
-    return f"{int(found[1].replace(',', ''), 0):x}" if found else UNKNOWN
+def _in_json(text: object) -> dict[str, int]:
+    found = _IN_JSON.findall(text) if isinstance(text, str) else []
+    return {name: int(number.replace(",", ""), 0) for name, number in found if name in _NUMBERS}
 
 
-def _offsets(export: Export) -> dict[int, int]:
-    """Return where the communicator is in a payload, by its schema."""
+def _offsets(export: Export) -> dict[int, dict[str, int]]:
+    """Return where the fields of NCCL are in a payload, by its schema."""
     if not {"schemaId", "name", "offset"} <= set(export.tables.get(_ENTRIES, ())):
         return {}
+    offsets: dict[int, dict[str, int]] = {}
     rows = export.select(_ENTRIES, ("schemaId", "int"), ("name", "text"), ("offset", "int"))
-    return {number: offset or 0 for number, name, offset in rows if name == _ID and number is not None}
+    for number, name, offset in rows:
+        if name in _NUMBERS and number is not None:
+            offsets.setdefault(number, {})[name] = offset or 0
+    return offsets
 
 
-def _in_bytes(data: object, offsets: Mapping[int, int]) -> str:
+def _in_bytes(data: object, offsets: Mapping[int, Mapping[str, int]]) -> dict[str, int]:
     if not isinstance(data, bytes) or len(data) < _HEADER.size:
-        return UNKNOWN
-    offset = offsets.get(_HEADER.unpack_from(data)[_SCHEMA])
-    if offset is None or len(data) < _HEADER.size + offset + _NUMBER.size:
-        return UNKNOWN
-    return f"{_NUMBER.unpack_from(data, _HEADER.size + offset)[0]:x}"
+        return {}
+    fields = offsets.get(_HEADER.unpack_from(data)[_SCHEMA], {})
+    return {
+        name: _NUMBERS[name].unpack_from(data, _HEADER.size + offset)[0]
+        for name, offset in fields.items()
+        if offset >= 0 and len(data) >= _HEADER.size + offset + _NUMBERS[name].size
+    }
 
 
 COMMUNICATION = "communication"
@@ -267,7 +298,7 @@ def _sequences(capture: Capture) -> dict[Key, NDArray[Any]]:
     names = {i: capture.text(i) or "" for i in np.unique(columns["name"]).tolist()}
     rows = np.flatnonzero(communicates(capture))
     rows = rows[np.argsort(columns["start_ns"][rows], kind="stable")]
-    known = communicators(capture) if len(rows) else []
+    known = nccl_calls(capture) if len(rows) else []
     streams: dict[tuple[int, ...], int] = {}
     rows_by_key: dict[Key, list[int]] = {}
     places = zip(
@@ -276,7 +307,7 @@ def _sequences(capture: Capture) -> dict[Key, NDArray[Any]]:
     for row, place, name in zip(rows.tolist(), places, columns["name"][rows].tolist(), strict=True):
         if _MATCHABLE.search(names[name]):
             number = streams.setdefault(place, len(streams))
-            rows_by_key.setdefault((known[row] or number, names[name]), []).append(row)
+            rows_by_key.setdefault((known[row].communicator or number, names[name]), []).append(row)
     return {key: np.array(positions) for key, positions in rows_by_key.items()}
 
 

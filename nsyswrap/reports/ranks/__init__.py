@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.ranks.members import RankCapture
     from nsyswrap.reports.table import Schema, Table
 
-NAMES = ("rank_waiting", "rank_skew", "rank_steps")
+NAMES = ("rank_waiting", "rank_skew", "rank_steps", "rank_collectives")
 SCREEN = ("rank_waiting", "rank_skew")  # the default reports
 _LEAST = 2
 _RANKS = ("rank", "slowest_rank", "fastest_rank")  # columns that name one

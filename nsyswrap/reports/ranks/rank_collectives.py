@@ -1,0 +1,82 @@
+"""Collectives of several ranks by kind and message size: transfer and waiting apart, and bandwidth.
+
+The shortest kernel of a collective among its ranks is the transfer, as the last rank waits for nobody.
+Collective, operation and type are read from the kernel name, channels from its number of blocks. Algorithm
+and protocol are not shown: every kernel of NCCL is named RING_LL, whatever ran.
+
+Message sizes and communicators are in the payloads of NCCL's NVTX ranges. nsys leaves them out of an export
+by default: `nsys export --type sqlite --include-blobs true` keeps them. A size is that of the call: of an
+all-gather or a reduce-scatter the part of one rank.
+
+Bandwidths are those of nccl-tests, over the time of the transfer. Algorithm bandwidth is the size of the
+whole operation per second. Bus bandwidth is 2(n-1)/n of it for an all-reduce, (n-1)/n for an all-gather or a
+reduce-scatter. They are unknown unless the creation of the communicator was recorded and all of its ranks
+are there. Collectives are matched as in rank_waiting, and times are unknown if it gives no verdict.
+"""
+
+from __future__ import annotations
+
+from nsyswrap.analysis.ranks.bandwidth import collective_sums
+from nsyswrap.analysis.ranks.job import RankJob
+from nsyswrap.base.units import Unit
+from nsyswrap.reports.ranks import RankReport, RankResult
+from nsyswrap.reports.table import Column, Schema
+
+_HOW = "nsys export --type sqlite --include-blobs true REPORT.nsys-rep"
+
+SCHEMA = Schema(
+    name="rank_collectives",
+    title="Collectives by kind and size",
+    columns=(
+        Column("collective", "Collective", Unit.TEXT, "collective, else the name of the kernel"),
+        Column("operation", "Operation", Unit.TEXT, "reduction; missing if the name has none"),
+        Column("type", "Type", Unit.TEXT, "data type; missing if the name has none"),
+        Column(
+            "communicator",
+            "Communicator",
+            Unit.TEXT,
+            "id of the communicator; missing if unknown",
+            drop_order=2,
+        ),
+        Column("ranks", "Ranks", Unit.COUNT, "ranks whose kernels were matched"),
+        Column("size_bytes", "Size", Unit.BYTES, "message size of a call; missing if unknown"),
+        Column("count", "Count", Unit.COUNT, "matched collectives"),
+        Column(
+            "channels",
+            "Channels",
+            Unit.NUMBER,
+            "median blocks of a kernel of NCCL, one a channel",
+            drop_order=3,
+        ),
+        Column("transfer_ns", "Transfer", Unit.NS, "shortest kernel of each collective, summed"),
+        Column("transfer_med_ns", "Transfer Med", Unit.NS, "median over the collectives", drop_order=1),
+        Column("waiting_ns", "Waiting", Unit.NS, "time of the rank that waits most for others"),
+        Column(
+            "algorithm_bytes_per_s",
+            "Algorithm Bandwidth",
+            Unit.BYTES_PER_S,
+            "bytes of the whole operation per second of transfer; missing if unknown",
+            drop_order=2,
+        ),
+        Column(
+            "bus_bytes_per_s",
+            "Bus Bandwidth",
+            Unit.BYTES_PER_S,
+            "algorithm bandwidth as the links see it, by the factor of nccl-tests; missing if unknown",
+        ),
+    ),
+)
+
+
+def compute(job: RankJob) -> RankResult:
+    """Return a row for each kind, communicator and size."""
+    sums = collective_sums(job)
+    notes = []
+    if any(one.size_bytes is None for one in sums):
+        notes.append(f"message sizes are unknown without NCCL's payloads: {_HOW}")
+    elif any(one.bus_bytes_per_s is None for one in sums):
+        notes.append("bandwidth needs all ranks of a communicator, and the recording of its creation")
+    return RankResult([tuple(one) for one in sums], notes)
+
+
+REPORT = RankReport(schema=SCHEMA, needs=(("kernel",),), compute=compute)

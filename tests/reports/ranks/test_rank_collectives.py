@@ -1,0 +1,118 @@
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rank_exports import ALL_REDUCE, FAST, SLOW, member, steps, table_over
+from report_tables import values_of
+from tiny_export import Row, call, kernel, nvtx, row
+
+from nsyswrap.analysis.ranks.bandwidth import named
+from nsyswrap.analysis.ranks.members import RankCapture
+
+REPORT = "rank_collectives"
+ALL_GATHER = "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096>)"
+CREATED, CALLED = 6, 7  # schemas of payloads
+SCHEMAS = [
+    row("NVTX_PAYLOAD_SCHEMA_ENTRIES", schemaId=CREATED, name="NCCL communicator ID", offset=None),
+    row("NVTX_PAYLOAD_SCHEMA_ENTRIES", schemaId=CREATED, name="No. of ranks", offset=8),
+    row("NVTX_PAYLOAD_SCHEMA_ENTRIES", schemaId=CALLED, name="NCCL communicator ID", offset=None),
+    row("NVTX_PAYLOAD_SCHEMA_ENTRIES", schemaId=CALLED, name="Message size [bytes]", offset=8),
+]
+
+
+def created(form: str, ranks: int) -> dict[str, Any]:
+    if form == "json":
+        return {"jsonText": json.dumps({"NCCL communicator ID": 77, "No. of ranks": ranks, "Rank": 0})}
+    return {"binaryData": struct.pack("<4I3QIIII", 3, 0, CREATED, 0, 24, 56, 77, ranks, 0, 0, 0)}
+
+
+def called(form: str, size: int) -> dict[str, Any]:
+    if form == "json":
+        return {"jsonText": json.dumps({"NCCL communicator ID": 77, "Message size [bytes]": size})}
+    return {"binaryData": struct.pack("<4I4Q", 3, 0, CALLED, 0, 16, 48, 77, size)}
+
+
+# rank 0  kernel[10 ............. 110)   transfer 20, rank 0 waits 80 ns
+# rank 1                 kernel[90 .. 110)
+def rank(
+    folder: Path, number: int, *sizes: int, name: str = ALL_REDUCE, world: int = 2, form: str = "blob"
+) -> RankCapture:
+    rows: list[Row] = [*SCHEMAS, nvtx("ncclCommInitRank", 0, 5, domainId=3, **created(form, world))]
+    for k, size in enumerate(sizes):
+        at = 1000 * (k + 1)
+        rows += [
+            nvtx("nccl", at, at + 10, domainId=3, **called(form, size)),
+            call("cudaLaunchKernel", at + 1, at + 9, k + 1),
+            kernel(name, at + (10, 90)[number], at + 110, k + 1, gridX=16),
+        ]
+    return member(folder, number, *rows)
+
+
+@pytest.mark.parametrize("form", ["json", "blob"])
+def test_sizes_and_bandwidth_of_an_all_reduce(tmp_path: Path, form: str) -> None:
+    members = [rank(tmp_path, number, 4000, 4000, 100, form=form) for number in range(2)]
+    # Two all-reduces of 4,000 bytes take 20 ns each: 200 bytes/ns; 2(n-1)/n of two ranks is 1.
+    assert table_over(members, REPORT).rows() == [
+        ("AllReduce", "Sum", "f32", "4d", 2, 4000, 2, 16.0, 40, 20.0, 160, 200e9, 200e9),
+        ("AllReduce", "Sum", "f32", "4d", 2, 100, 1, 16.0, 20, 20.0, 80, 5e9, 5e9),
+    ]
+
+
+def test_an_all_gather_moves_the_part_of_each_rank(tmp_path: Path) -> None:
+    members = [rank(tmp_path, number, 4000, name=ALL_GATHER) for number in range(2)]
+    found = values_of(
+        table_over(members, REPORT), "collective", "type", "algorithm_bytes_per_s", "bus_bytes_per_s"
+    )
+    assert found == [("AllGather", None, 400e9, 200e9)]  # 8,000 bytes in 20 ns, half of them over the bus
+
+
+def test_bandwidth_is_unknown_if_a_rank_is_missing(tmp_path: Path) -> None:
+    table = table_over([rank(tmp_path, number, 4000, world=4) for number in range(2)], REPORT)
+    assert values_of(table, "size_bytes", "transfer_ns", "bus_bytes_per_s") == [(4000, 20, None)]
+    assert table.notes[-1].startswith("bandwidth needs all ranks of a communicator")
+
+
+def test_ranks_that_name_different_sizes_have_none(tmp_path: Path) -> None:
+    table = table_over([rank(tmp_path, 0, 4000), rank(tmp_path, 1, 8000)], REPORT)
+    assert values_of(table, "size_bytes", "bus_bytes_per_s") == [(None, None)]
+
+
+def test_without_payloads_it_says_how_to_export_them(tmp_path: Path) -> None:
+    members = [member(tmp_path, number, *steps(*[one] * 6)) for number, one in enumerate((FAST, SLOW))]
+    table = table_over(members, REPORT)
+    assert values_of(table, "communicator", "size_bytes", "transfer_ns", "waiting_ns", "bus_bytes_per_s") == [
+        (None, None, 540, 1200, None)
+    ]
+    assert "nsys export --type sqlite --include-blobs true" in table.notes[-1]
+
+
+def test_times_are_unknown_if_the_collectives_may_be_others(tmp_path: Path) -> None:
+    members = [member(tmp_path, 0, *steps(*[FAST] * 6)), member(tmp_path, 1, *steps(*[SLOW] * 5))]
+    assert values_of(table_over(members, REPORT), "transfer_ns", "waiting_ns") == [(None, None)]
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff" * 32, b"\xff" * 48, struct.pack("<4I", 3, 0, CALLED, 0)])
+def test_a_damaged_payload_says_nothing(tmp_path: Path, data: bytes) -> None:
+    def damaged(number: int) -> RankCapture:
+        rows = [*SCHEMAS, nvtx("nccl", 0, 10, domainId=3, binaryData=data), call("cudaLaunchKernel", 1, 9, 1)]
+        return member(tmp_path, number, *rows, kernel(ALL_REDUCE, 10, 20, 1))
+
+    found = values_of(table_over([damaged(0), damaged(1)], REPORT), "communicator", "size_bytes")
+    assert found == [(None, None)]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "expected"),
+    [
+        ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(x)", ("AllReduce", "Sum", "bf16")),
+        ("ncclKernel_AllReduce_RING_LL_Sum_float(x)", ("AllReduce", "Sum", "f32")),
+        ("ncclDevKernel_ReduceScatter_SumPostDiv_u32_RING_LL(x)", ("ReduceScatter", "SumPostDiv", "u32")),
+        ("ncclKernel_AllGather_RING_LL_Sum_int8_t(x)", ("AllGather", None, None)),  # its type is no data type
+        ("ncclDevKernel_AllReduce_New_f4_RING_LL(x)", ("AllReduce", None, None)),
+        ("cross_device_reduce_1stage<float>(x)", ("cross_device_reduce_1stage", None, None)),
+    ],
+)
+def test_what_a_name_says(kernel: str, expected: tuple[str, str | None, str | None]) -> None:
+    assert named(kernel) == expected
