@@ -16,7 +16,7 @@ from nsyswrap.analysis.judged_process import (
     judged_processes,
     main_process,
     steady_process,
-    whole_parts,
+    whole_processes,
 )
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.loading import loading
@@ -209,17 +209,17 @@ def answer_of(capture: Capture) -> Answer:
 
 def whole_answer(capture: Capture) -> Answer:
     """Return how busy the GPU was in all of a capture, its start-up included, without what to do about it."""
-    devices = tuple(_devices(capture.whole, whole_parts(capture)))
+    devices = tuple(_devices(capture.whole, whole_processes(capture)))
     return Answer("whole capture", None, None, None, devices, (), None, (), ())
 
 
-def _devices(whole: Capture, parts: Sequence[JudgedProcess]) -> Iterator[DeviceTime]:
+def _devices(whole: Capture, processes: Sequence[JudgedProcess]) -> Iterator[DeviceTime]:
     """Yield what each GPU did; that of processes that share one together."""
-    owned = {(b.global_pid, b.device_id): (part, b) for part in parts for b in part.budgets}
-    for pair, (part, budget) in owned.items():
+    owned = {(b.global_pid, b.device_id): (process, b) for process in processes for b in process.budgets}
+    for pair, (process, budget) in owned.items():
         sharing = [owned[other] for other in owners_of_gpus(whole)[pair] if other in owned]
         if len(sharing) == 1:
-            yield _device((part.process_id,), budget)
+            yield _device((process.process_id,), budget)
         elif sharing[0][1] is budget:
             together = shared_budget([(one.view, budget) for one, budget in sharing])
             yield _device(tuple(one.process_id for one, _ in sharing), together)

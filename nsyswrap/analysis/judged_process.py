@@ -97,7 +97,7 @@ def judged_processes(capture: Capture) -> tuple[JudgedProcess, ...]:
     else:
         of_process = {steps.global_pid: steps for steps in steps_of(capture)}
         why = Note("no_launch_calls", {})
-    parts = []
+    judged = []
     for process in processes:
         steps = of_process[process] if process in of_process else Steps.none(process, why)
         chosen = selection
@@ -109,17 +109,17 @@ def judged_processes(capture: Capture) -> tuple[JudgedProcess, ...]:
             chosen = replace(chosen, spans=stretches) if len(stretches) > 1 else chosen
         view = capture.viewed(selection=chosen)
         if len(gpu_operations_of(view)):
-            parts.append(JudgedProcess(view, steps))
+            judged.append(JudgedProcess(view, steps))
         else:  # nothing ran in the steps: all of the process is judged
             chosen = replace(
                 chosen, start_ns=selection.start_ns, end_ns=selection.end_ns, spans=(), clip=selection.clip
             )
             why = Note("no_work_in_steps", {"label": steps.label})
-            parts.append(JudgedProcess(capture.viewed(selection=chosen), Steps.none(process, why)))
-    return tuple(parts)
+            judged.append(JudgedProcess(capture.viewed(selection=chosen), Steps.none(process, why)))
+    return tuple(judged)
 
 
-def whole_parts(capture: Capture) -> tuple[JudgedProcess, ...]:
+def whole_processes(capture: Capture) -> tuple[JudgedProcess, ...]:
     """Return all of each process with GPU work, from its first to its last operation."""
     selection = replace(capture.view.selection.decided(as_nsys=False), clip=True)
     processes = gpu_operations_of(capture).processes

@@ -82,10 +82,10 @@ def launch_cost_of(capture: Capture) -> LaunchCost:
 def judged_launches(capture: Capture) -> tuple[str, Capture]:
     """Return the part of a capture that is judged, by name and as a view; that with most of its GPU work."""
     whole = "selected part" if capture.view.selection.windowed else "whole capture"
-    parts = [part for part in judged_processes(capture) if part.steps.has_steady]
-    if not parts:
+    processes = [process for process in judged_processes(capture) if process.steps.has_steady]
+    if not processes:
         return whole, capture
-    view = max((part.view for part in parts), key=lambda view: len(gpu_operations_of(view)))
+    view = max((process.view for process in processes), key=lambda view: len(gpu_operations_of(view)))
     return ("steady part", view) if (~launches_of(view).first).any() else (whole, capture)
 
 

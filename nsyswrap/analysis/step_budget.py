@@ -109,17 +109,17 @@ def budgets_of(
     return budgets
 
 
-def shared_budget(parts: Sequence[tuple[Capture, TimeBreakdown]]) -> TimeBreakdown:
+def shared_budget(budgets: Sequence[tuple[Capture, TimeBreakdown]]) -> TimeBreakdown:
     """Return the budget of a GPU that several processes share, each in its view: in all of their intervals.
 
     It is busy while any of them uses it, and idle by the first cause of those that their gaps have.
     """
-    view = parts[0][0]
+    view = budgets[0][0]
     whole = gpu_operations_of(view.whole)
-    window = union(*(np.concatenate([getattr(budget, end) for _, budget in parts]) for end in SPANS))
-    mine = whole.of(np.sort(np.concatenate([whole.rows_of[b.global_pid, b.device_id] for _, b in parts])))
+    window = union(*(np.concatenate([getattr(budget, end) for _, budget in budgets]) for end in SPANS))
+    mine = whole.of(np.sort(np.concatenate([whole.rows_of[b.global_pid, b.device_id] for _, b in budgets])))
     segments = []
-    for one, budget in parts:
+    for one, budget in budgets:
         gaps = gaps_of(one)
         here = slice(*np.searchsorted(gaps.segments.gap, gaps.rows_of(budget.global_pid, budget.device_id)))
         segments.append([part[here] for part in gaps.segments[1:]])
@@ -133,7 +133,7 @@ def shared_budget(parts: Sequence[tuple[Capture, TimeBreakdown]]) -> TimeBreakdo
             yield cause, difference(cover, taken)
             taken = joined(taken, cover)
 
-    owner = (MISSING, parts[0][1].device_id)
+    owner = (MISSING, budgets[0][1].device_id)
     return _budget(owner, (window.start, window.end), _Busy(view, mine), idle())
 
 

@@ -107,15 +107,17 @@ def summed(views: Sequence[Capture], group: Ints, count: int) -> WorkSums:
     return work.each(of_groups)
 
 
-def utilization_of(parts: Sequence[JudgedProcess], window_ns: int) -> Utilization | None:
-    """Return what is known of the parts that are judged; None if no shapes were recorded.
+def utilization_of(processes: Sequence[JudgedProcess], window_ns: int) -> Utilization | None:
+    """Return what is known of the judged parts of processes; None if no shapes were recorded.
 
     ``window_ns`` is their time, summed over devices.
     """
-    if not parts or not window_ns or not known_work(parts[0].view.whole).recorded:
+    if not processes or not window_ns or not known_work(processes[0].view.whole).recorded:
         return None
-    whole = parts[0].view.whole
-    work = summed([part.view for part in parts], np.zeros(len(gpu_operations_of(whole)), np.int64), 1)
+    whole = processes[0].view.whole
+    work = summed(
+        [process.view for process in processes], np.zeros(len(gpu_operations_of(whole)), np.int64), 1
+    )
     known = _ALL * float(work.known_ns[0]) / max(float(work.total_ns[0]), 1)
     if known < _ALL * _KNOWN:
         return Utilization(known)

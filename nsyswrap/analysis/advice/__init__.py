@@ -113,22 +113,22 @@ def advice_of(capture: Capture) -> Advice:
 
 
 def advise_processes(
-    capture: Capture, parts: Sequence[JudgedProcess], least_percent: float = WORTH_PERCENT
+    capture: Capture, processes: Sequence[JudgedProcess], least_percent: float = WORTH_PERCENT
 ) -> Advice:
-    """Return the findings of these parts, notes and facts.
+    """Return the findings of these processes, notes and facts.
 
-    Budgets of the parts are made on the way; of several parts, each is freed when its findings are known.
+    Their budgets are made on the way; of several processes, each is freed when its findings are known.
     Of the same finding or fact in several processes the largest counts.
     """
     of_processes = []
-    for part in parts:
-        of_processes.append(_of_process(part, least_percent))
-        if len(parts) > 1:
-            part.finish()
+    for process in processes:
+        of_processes.append(_of_process(process, least_percent))
+        if len(processes) > 1:
+            process.finish()
     largest: dict[FindingKind, Finding] = {}
-    talks = len(parts) > 1 and communicating(capture, gpu_operations_of(capture)).any()
-    labels = [f"process {part.process_id}" for part in parts]
-    wait = waiting_for_rank(labels, parts, least_percent) if talks else None
+    talks = len(processes) > 1 and communicating(capture, gpu_operations_of(capture)).any()
+    labels = [f"process {process.process_id}" for process in processes]
+    wait = waiting_for_rank(labels, processes, least_percent) if talks else None
     for number, pieces in enumerate(of_processes):
         for piece in pieces:
             if wait and number in wait[0] and piece.kind != "exposed_communication":
@@ -214,22 +214,25 @@ def _shares(piece: Finding, others: Sequence[Finding]) -> tuple[FindingKind, ...
 
 
 def waiting_for_rank(
-    labels: Sequence[str], parts: Sequence[JudgedProcess], least_percent: float = WORTH_PERCENT
+    labels: Sequence[str], processes: Sequence[JudgedProcess], least_percent: float = WORTH_PERCENT
 ) -> tuple[dict[int, int], Finding] | None:
     """Return the finding if one rank is regularly the last, and the time in ns that each other one waits.
 
-    ``parts`` are the judged parts of ranks or processes. Those that wait are given by their number.
+    ``processes`` are the judged parts of ranks or processes. Those that wait are given by their number.
     """
     job = jobs.make_job(
-        [members.RankCapture(label, None, part.view) for label, part in zip(labels, parts, strict=True)]
+        [
+            members.RankCapture(label, None, process.view)
+            for label, process in zip(labels, processes, strict=True)
+        ]
     )
     if not len(job.matched) or job.matched.doubts:
         return None
     result = waits.waiting(job)
     late = int(result.last.argmax())
     most = int(result.for_ns[:, late].argmax())
-    waited = min(int(result.for_ns[most, late]), parts[most].window_ns)
-    if 100.0 * waited < least_percent * parts[most].window_ns or not (
+    waited = min(int(result.for_ns[most, late]), processes[most].window_ns)
+    if 100.0 * waited < least_percent * processes[most].window_ns or not (
         _is_late(result, late) or _is_late(waits.waiting(_over_all_time(job)), late)
     ):
         return None
@@ -241,11 +244,11 @@ def waiting_for_rank(
         waited,
         "bound",
         "rank_waiting",
-        parts[most].window_ns,
+        processes[most].window_ns,
     )
     waiting = {
         number: ns
-        for number, (ns, part) in enumerate(zip(result.for_ns[:, late].tolist(), parts, strict=True))
-        if 100.0 * ns >= least_percent * part.window_ns
+        for number, (ns, process) in enumerate(zip(result.for_ns[:, late].tolist(), processes, strict=True))
+        if 100.0 * ns >= least_percent * process.window_ns
     }
     return waiting, found

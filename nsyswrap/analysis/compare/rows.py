@@ -40,9 +40,9 @@ class SteadyWindows(NamedTuple):
     of_process: Mapping[int, tuple[IntervalSet, int]]
 
     @classmethod
-    def of(cls, parts: Sequence[JudgedProcess]) -> SteadyWindows:
+    def of(cls, processes: Sequence[JudgedProcess]) -> SteadyWindows:
         """Return the steady parts, which outlier steps belong to, and the time between steps does not."""
-        found = [part.steps for part in parts if part.steps.has_steady]
+        found = [process.steps for process in processes if process.steps.has_steady]
         return cls(
             {
                 steps.global_pid: (

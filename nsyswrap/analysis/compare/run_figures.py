@@ -47,14 +47,14 @@ def run_figures(capture: Capture, label: str = "") -> RunFigures:
                 view.whole.columns(kind, *fields)  # each table in one pass
         folder = run_of(capture.source)
         run = RunFolder(folder).read_run() if folder else {}
-        parts = sorted(judged_processes(view), key=_busy_ns, reverse=True)
-        windows = SteadyWindows.of(parts)
+        processes = sorted(judged_processes(view), key=_busy_ns, reverse=True)
+        windows = SteadyWindows.of(processes)
         rows: dict[Key, RowFigures] = {}
         left_out: dict[Group, int] = {}
         of_group: dict[Group, dict[Key, dict[str, Any]]] = {
             "total": total_rows(view, run),
-            "step": step_rows(parts),
-            "budget": budget_rows(view, parts),
+            "step": step_rows(processes),
+            "budget": budget_rows(view, processes),
             "launch": launch_rows(view),
             "module": module_rows(view, windows),
             "kernel": kernel_rows(view, windows),
@@ -66,14 +66,14 @@ def run_figures(capture: Capture, label: str = "") -> RunFigures:
             made, more = bounded(every)
             rows |= made
             left_out |= {group: more} if more else {}
-        step = median_step(parts[0]) if parts else None
+        step = median_step(processes[0]) if processes else None
         label = label or str(capture.source)
         # The steps are those of the process with most GPU work, as the answer has them.
-        steps = int(parts[0].steps.steady.sum()) if parts and parts[0].steps.has_steady else 0
+        steps = int(processes[0].steps.steady.sum()) if processes and processes[0].steps.has_steady else 0
         again = partial(_again, capture.path, capture.source, capture.view)
         return RunFigures(
             *(label, setup_of(view, run), rows, steps, left_out, step),
-            loop=parts[0].steps.loop if parts else "",
+            loop=processes[0].steps.loop if processes else "",
             choices=cache(lambda: choices_of(again(""))),
             judged_by=lambda loop: run_figures(again(loop), label),
         )

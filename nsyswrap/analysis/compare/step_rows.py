@@ -56,19 +56,19 @@ def total_rows(capture: Capture, run: Mapping[str, Any]) -> Fields:
     }
 
 
-def step_rows(parts: Sequence[JudgedProcess]) -> Fields:
-    """Return the steps after warm-up by their label; ``parts`` has most GPU work first.
+def step_rows(processes: Sequence[JudgedProcess]) -> Fields:
+    """Return the steps after warm-up by their label; ``processes`` has most GPU work first.
 
     Outliers, and steps beside the steady part, are in the mean and in no typical time. Of several processes
     with steps of one label, as the ranks of a job have them, the first counts.
     """
     fields: Fields = {}
-    for part in parts:
-        steps = part.steps
+    for process in processes:
+        steps = process.steps
         key = Key("step", str(steps.label))
         if steps.has_steady and key not in fields:
             after = np.arange(len(steps)) >= steps.warm_up
-            if parse_choice(part.view.view.steps)[1]:
+            if parse_choice(process.view.view.steps)[1]:
                 after = steps.steady
             ns, warm_up = steps.duration_ns[after], steps.duration_ns[: steps.warm_up]
             beside = steps.outlier[after] | ~steps.steady[after]
@@ -82,19 +82,19 @@ def step_rows(parts: Sequence[JudgedProcess]) -> Fields:
     return fields
 
 
-def budget_rows(capture: Capture, parts: Sequence[JudgedProcess]) -> Fields:
+def budget_rows(capture: Capture, processes: Sequence[JudgedProcess]) -> Fields:
     """Return the time of each state in a steady step and in the whole run, summed over processes and GPUs.
 
     The typical time is the mean of a steady step, outliers included, so that the states add up. ``count`` is
     the number of steady steps of the first process.
     """
-    steps = [part for part in parts if part.steps.has_steady]
+    steps = [process for process in processes if process.steps.has_steady]
     # Without steps the judged parts are the whole run.
-    whole = budgets_of(capture) if steps else [budget for part in parts for budget in part.budgets]
+    whole = budgets_of(capture) if steps else [budget for process in processes for budget in process.budgets]
     fields: Fields = {}
     for state in STATES:
-        if total := sum(int(budget.state_ns[state].sum()) for part in steps for budget in part.budgets):
-            by_step = [_by_step(part, state) for part in steps]
+        if total := sum(int(budget.state_ns[state].sum()) for process in steps for budget in process.budgets):
+            by_step = [_by_step(process, state) for process in steps]
             mean = sum(float(ns.mean()) for ns in by_step)
             fields[Key("budget", state)] = {
                 "count": len(by_step[0]),

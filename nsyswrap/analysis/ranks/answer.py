@@ -30,12 +30,12 @@ def answer_of_ranks(members: Sequence[RankCapture]) -> Answer | None:
     is none on one of the ranks. Raises NotInCapture if a capture lacks what it takes.
     """
     views = [member.capture.decided() for member in members]
-    parts = [main_process(judged_processes(view)) for view in views]
-    having = [number for number, part in enumerate(parts) if part is not None]
+    processes = [main_process(judged_processes(view)) for view in views]
+    having = [number for number, process in enumerate(processes) if process is not None]
     if len(having) < _FEWEST:
         return None
     answers = [answer_of(views[number]) for number in having]
-    judged = [part for part in parts if part is not None]
+    judged = [process for process in processes if process is not None]
     labels = [members[number].label for number in having]
     main = max(answers, key=lambda answer: sum(answer.busy_ns.values()))
     withheld = next((answer.withheld for answer in answers if answer.withheld), None)
@@ -102,10 +102,12 @@ def _findings(
 
 
 def _shares(
-    labels: Sequence[str], answers: Sequence[Answer], parts: Sequence[JudgedProcess]
+    labels: Sequence[str], answers: Sequence[Answer], processes: Sequence[JudgedProcess]
 ) -> Iterable[RankShare]:
     """Yield what each rank did in its judged part."""
-    job = make_job([RankCapture(label, None, part.view) for label, part in zip(labels, parts, strict=True)])
+    job = make_job(
+        [RankCapture(label, None, process.view) for label, process in zip(labels, processes, strict=True)]
+    )
     is_known = bool(len(job.matched)) and not job.matched.doubts
     waits = waiting(job)
     waited = [0] * len(labels)

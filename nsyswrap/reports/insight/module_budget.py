@@ -37,15 +37,19 @@ _REPEATED = re.compile(r"(?<![^.])\d+(?![^.])")
 
 def compute(capture: Capture, depth: int, fold: int) -> Result:
     """Return one row per process, device and module, those of a device by time."""
-    tree, parts = range_tree_of(capture.whole), judged_processes(capture)
-    rows = [_rows(tree, part, device, depth, fold) for part in parts for device in node_times(part.view)]
+    tree, processes = range_tree_of(capture.whole), judged_processes(capture)
+    rows = [
+        _rows(tree, process, device, depth, fold)
+        for process in processes
+        for device in node_times(process.view)
+    ]
     data: dict[str, Values] = {
         column.name: np.concatenate([row[column.name] for row in rows])
         for column in SCHEMA.columns
         if column.unit is not Unit.TEXT and rows
     }
     modules = [label for row in rows for label in row["module"].tolist()]
-    return Result({**data, "module": modules}, (*operation_notes(capture), *_notes(parts)))
+    return Result({**data, "module": modules}, (*operation_notes(capture), *_notes(processes)))
 
 
 def _named(label: str, fold: int) -> str:
@@ -87,10 +91,10 @@ def _rows(
     return {name: values[order] for name, values in columns.items()}
 
 
-def _notes(parts: Sequence[JudgedProcess]) -> Iterator[str]:
-    for part in parts:
-        if part.steps.why_none:
-            yield f"no steady part: {note_text(part.steps.why_none)}"
+def _notes(processes: Sequence[JudgedProcess]) -> Iterator[str]:
+    for process in processes:
+        if process.steps.why_none:
+            yield f"no steady part: {note_text(process.steps.why_none)}"
 
 
 def conclude(_: Capture, data: Mapping[str, Values]) -> str:

@@ -84,10 +84,14 @@ _PARTS = {
 def compute(capture: Capture) -> Result:
     """Return the rows of the capture, the steady parts and the median steps, then one per step and device."""
     windowed = capture.view.selection.windowed
-    parts = () if windowed else judged_processes(capture)
-    steps = [(part.steps, _devices(part)) for part in parts if part.steps.has_steady]
+    processes = () if windowed else judged_processes(capture)
+    steps = [(process.steps, _devices(process)) for process in processes if process.steps.has_steady]
     # Without steps, what is judged of the processes is all of the capture.
-    every = budgets_of(capture) if steps or windowed else [one for part in parts for one in part.budgets]
+    every = (
+        budgets_of(capture)
+        if steps or windowed
+        else [one for process in processes for one in process.budgets]
+    )
     rows = [
         *(_added(_rows(budget, SELECTED if windowed else CAPTURE)) for budget in every),
         *(_steady_part(device, of_process) for of_process, devices in steps for device in devices),
@@ -96,13 +100,13 @@ def compute(capture: Capture) -> Result:
     ]
     data = {
         column.name: np.concatenate(
-            [part.get(column.name, np.full(len(part["row"]), MISSING)) for part in rows]
+            [block.get(column.name, np.full(len(block["row"]), MISSING)) for block in rows]
         )
         for column in SCHEMA.columns  # the host's are those of steps alone
     }
     if gil_parts(capture) is None:
         data |= {column: np.full(len(data["row"]), MISSING) for column in _GIL_COLUMNS.values()}
-    return Result(data, (*operation_notes(capture), *_notes(capture, parts)))
+    return Result(data, (*operation_notes(capture), *_notes(capture, processes)))
 
 
 def _devices(process: JudgedProcess) -> list[Rows]:
@@ -190,15 +194,15 @@ def _median_step(device: Rows, steps: Steps) -> Rows:
     return {**rows, "row": np.array([MEDIAN], object)}
 
 
-def _notes(capture: Capture, parts: Sequence[JudgedProcess]) -> Iterator[str]:
+def _notes(capture: Capture, processes: Sequence[JudgedProcess]) -> Iterator[str]:
     if capture.view.selection.windowed:
         yield "the selected part is judged; without --time and --nvtx, steps are detected"
-    for part in parts:
-        if part.steps.why_none:
-            who = f" of process {part.process_id}" if len(parts) > 1 else ""
-            yield f"no steady part{who}: {note_text(part.steps.why_none)}"
+    for process in processes:
+        if process.steps.why_none:
+            who = f" of process {process.process_id}" if len(processes) > 1 else ""
+            yield f"no steady part{who}: {note_text(process.steps.why_none)}"
         else:
-            yield from joined_texts([part.steps.remarks])
+            yield from joined_texts([process.steps.remarks])
 
 
 def conclude(_: Capture, data: Mapping[str, Values]) -> str:

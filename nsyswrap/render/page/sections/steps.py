@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.gpu_operations import MEMCPY, MEMSET
-from nsyswrap.analysis.judged_process import whole_parts
+from nsyswrap.analysis.judged_process import whole_processes
 from nsyswrap.analysis.step_budget import TimeBreakdown, budgets_of
 from nsyswrap.analysis.steps import steps_of
 from nsyswrap.base.constants import MISSING
@@ -93,7 +93,7 @@ def _by_owner(rows: Sequence[dict[str, Any]]) -> dict[Owner, list[_Stretch]]:
 def _time_parts(capture: Capture) -> dict[Owner, list[_Stretch]]:
     """Return equal parts of the time from first to last operation of each process and device."""
     found = {}
-    for part in whole_parts(capture):
+    for part in whole_processes(capture):
         start, end = (int(times[at]) for times, at in zip(part.window, (0, -1), strict=True))
         edges = np.unique(np.linspace(start, end, _MOST_COLUMNS + 1).astype(np.int64))
         for budget in budgets_of(part.view, (edges[:-1], edges[1:])):
