@@ -172,10 +172,8 @@ def _other_python(words: str, chosen: pythons.Interpreter) -> str:
     if lacks and (able := pythons.beside(lacks)):
         return f"{ran} has no {lacks}, {able} has it: nsyswrap profile {quoted(able)} {words}"
     if lacks:
-        cure = (
-            f"name the Python that has it, which needs no nsyswrap: nsyswrap profile /path/to/python {words}"
-        )
-        return f"{ran} has no {lacks}: {cure}"
+        cure = "install it there, or name a Python that has it, which needs no nsyswrap"
+        return f"{ran} has no {lacks}: {cure}: nsyswrap profile /path/to/python {words}"
     other = shutil.which("python") or shutil.which("python3")
     if other is None or Path(other).parent == Path(ran).parent:
         return ""
@@ -225,9 +223,8 @@ def _check_executable(name: str) -> None:
         here = f"use ./{quoted(name)} for the one in this folder" if _is(paths.exists, path) else ""
         if here and not os.access(path, os.X_OK):
             here = f"use chmod +x {quoted(name)}, then ./{quoted(name)}; or name its interpreter"
-        raise ProgramNotFound(
-            f"{name} not found on PATH", here or did_you_mean(name, filter(shutil.which, _STARTERS))
-        )
+        starter = did_you_mean(name, filter(shutil.which, _STARTERS))
+        raise ProgramNotFound(f"{name} not found on PATH", here or starter or did_you_mean_file(path))
     _check_readable(path, name)
     raise NotExecutable(f"{name} is not executable", f"use chmod +x {quoted(name)}, or name its interpreter")
 

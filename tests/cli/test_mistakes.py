@@ -544,6 +544,7 @@ def test_the_advice_keeps_what_was_typed(warm_cli: WarmCli, folder: Path, typed:
         ("trian.py", "did you mean 'train.py'?"),
         ("python3 trian.py --lr 3", "did you mean 'train.py'?"),
         ("./trian.py", "did you mean 'train.py'?"),
+        ("train --lr 3", "did you mean 'train.py'?"),
         ("pythn3 train.py", "did you mean 'python3'?"),
         ("--modules pythn3 train.py", "did you mean 'python3'?"),
         ("--modules ./env/python train.py", "the current folder is {folder}"),

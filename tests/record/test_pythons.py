@@ -157,7 +157,7 @@ def test_a_package_that_no_python_has_is_named(cli: Cli) -> None:
     assert done.returncode == 1
     assert "nsyswrap: train ended with exit code 1 before step 3 began\n" in done.stderr
     assert (
-        "has no cupy: name the Python that has it, which needs no nsyswrap: "
+        "has no cupy: install it there, or name a Python that has it, which needs no nsyswrap: "
         "nsyswrap profile /path/to/python train.py\n"
     ) in done.stderr
 
