@@ -24,7 +24,8 @@ def test_without_an_nsys_it_is_called_nsys(
     assert words[-2:] == ["true", "x"]
     assert done.err == (
         "nsyswrap: nsys was not found on PATH or in the usual places\n"
-        f"  install NVIDIA Nsight Systems, or name its nsys in ${find.VARIABLE}; nsyswrap demo needs none\n"
+        "  install NVIDIA Nsight Systems (https://developer.nvidia.com/nsight-systems), "
+        f"or name its nsys in ${find.VARIABLE}; nsyswrap demo needs none\n"
     )
     assert list(tmp_path.iterdir()) == []
 

@@ -26,6 +26,7 @@ from nsyswrap.base.run_folder import cache_dir
 from nsyswrap.base.run_tool import fault_of, run_tool
 
 VARIABLE = "NSYSWRAP_NSYS"
+_SITE = "https://developer.nvidia.com/nsight-systems"
 DISCARD_ENVIRONMENT = "--discard-environment"
 PLACES = (
     "/opt/nvidia/nsight-systems*/*/target-linux-*/nsys",
@@ -83,7 +84,7 @@ def find_nsys(explicit: str | None = None) -> tuple[Nsys, list[Nsys]]:
         raise Unavailable(f"{broken[0].path}: {broken[0].fault}", broken[0].cure)
     raise Unavailable(
         "nsys was not found on PATH or in the usual places",
-        f"install NVIDIA Nsight Systems, or name its nsys in ${VARIABLE}; nsyswrap demo needs none",
+        f"install NVIDIA Nsight Systems ({_SITE}), or name its nsys in ${VARIABLE}; nsyswrap demo needs none",
     )
 
 

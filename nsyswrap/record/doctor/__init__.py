@@ -24,14 +24,14 @@ from importlib import metadata
 from pathlib import Path
 
 from nsyswrap.base import paths
-from nsyswrap.base.check import Check
+from nsyswrap.base.check import CUDA_BUILD, Check, Level
 from nsyswrap.base.errors import CommandHint, NsyswrapError, Unavailable
 from nsyswrap.base.nsys import find
 from nsyswrap.base.nsys.find import Nsys
 from nsyswrap.base.nsys.options import FIRST_GOOD_NSYS, LAST_SILENT_NSYS, SILENT_NVTX
 from nsyswrap.base.run_tool import fault_of, run_tool
 from nsyswrap.base.text import clip
-from nsyswrap.record import nvcc, pythons, scenarios
+from nsyswrap.record import conditions, nvcc, pythons, scenarios
 from nsyswrap.record.doctor import gpu, system
 
 # Release -> what it does wrong.
@@ -228,6 +228,9 @@ def package(name: str, title: str, *, has_gpu: bool) -> Check:
     installed = version(name)
     if not installed:
         return Check("note", title, f"not installed in {python.path if python.source else 'this Python'}")
+    if name == "torch" and "+cpu" in conditions.versions([python.path], os.environ).get(name, ""):
+        level: Level = "problem" if has_gpu else "note"
+        return Check(level, title, f"{installed}: this build of PyTorch is for the CPU only", CUDA_BUILD)
     if not has_gpu:
         return Check("unknown", title, f"{installed}, {_UNTRIED}")
     command = [python.path, str(PROGRAMS / f"{name}_sum.py")]

@@ -12,7 +12,7 @@ from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, MEMCPY, MEMSET
 from nsyswrap.analysis.names import RESULTS
 from nsyswrap.analysis.no_gpu_work import has_gpu_work, no_gpu_work
 from nsyswrap.analysis.no_gpu_work.evidence import run_facts, was_traced
-from nsyswrap.base.check import Check
+from nsyswrap.base.check import CUDA_BUILD, Check
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.options import SILENT_NVTX
 from nsyswrap.base.run_facts import GpuProcess, GpuUser
@@ -468,7 +468,7 @@ CURES: Mapping[str, Text] = {
     "cuda_not_traced": "use nsyswrap profile --trace cuda,nvtx",
     "launches_all_failed": lambda n: RESULT_CURES.get(n["code"], ""),
     "fatal_call": lambda n: RESULT_CURES[n["code"]],
-    "cpu_torch": "install a CUDA build: https://pytorch.org/get-started/locally",
+    "cpu_torch": CUDA_BUILD,
     "program_error": "run the program without nsys first",
     "other_profiler": "turn off the other profiler or CUPTI library of the program",
     "unsupported_driver": "record with a newer nsys",
