@@ -99,3 +99,23 @@ def test_a_vague_name_is_seen(code: str) -> None:
 )
 def test_other_names_are_free(code: str) -> None:
     assert "part" not in {name for _, name in interface(ast.parse(code))}
+
+
+def private_names(tree: ast.Module) -> set[str]:
+    """Return the names with an underscore in front that the code has."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    names = {node.name for node in ast.walk(tree) if isinstance(node, kinds)}
+    names |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    return names | {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+
+
+def test_a_docstring_names_private_parts_that_its_module_has(trees: Trees) -> None:
+    kinds = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    assert {
+        (path, name)
+        for path, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, kinds)
+        for name in re.findall("``(_[a-z]\\w*)``", ast.get_docstring(node) or "")
+        if name not in private_names(tree)
+    } == {("render/metrics.py", "_total")}  # how OpenMetrics ends the name of a counter

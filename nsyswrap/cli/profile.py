@@ -5,7 +5,7 @@
 1. ``_plan`` checks the options and finds or builds the program. ``--dry-run`` prints the plan and ends here.
 2. ``_record`` runs it: once, several times (``repeats``), or as one rank of a launch. On a rank that is not
    profiled, the program takes the place of this process before.
-3. ``_show`` prints what was recorded, and in any case how the run ended and where it is.
+3. ``show_run`` prints what was recorded, and in any case how the run ended and where it is.
 
 The exit code is that of the run. What reads a capture is imported while nsys writes its report, which takes
 0.3 s off the time until the screen is there.
