@@ -49,7 +49,6 @@ from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.stream import BLOCK_ROWS, in_blocks, narrow
 
 Arrays = dict[str, NDArray[Any]]
-Pair = tuple[NDArray[Any], NDArray[Any]]
 
 
 # If several causes hold at once, the first counts. "migration" is of the pages of unified memory; "unknown":
@@ -380,7 +379,10 @@ def _longest_latency(whole: Capture) -> float:
 
 
 def _segments(
-    threads: ThreadActivity, times: tuple[NDArray[Any], ...], thread: NDArray[Any], causes: Pair
+    threads: ThreadActivity,
+    times: tuple[NDArray[Any], ...],
+    thread: NDArray[Any],
+    causes: tuple[NDArray[Any], NDArray[Any]],
 ) -> GapPieces:
     """Split gaps by cause; ``times`` are start, launch begun, launch returned and end of each.
 

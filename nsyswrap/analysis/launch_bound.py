@@ -63,8 +63,8 @@ def launch_cost_of(capture: Capture) -> LaunchCost:
     ended, ended_by_any = ended_by(launches, gaps), ended_by(every, gaps)
     close = np.append(~every.first & back_to_back(capture.whole), False)[ended_by_any]
 
-    def idle_before(cause: str, which: NDArray[Any]) -> int:
-        return int(gaps.parts[cause][np.append(which, False)[ended]].sum())
+    def launching(which: NDArray[Any]) -> int:
+        return int(gaps.parts["launch"][np.append(which, False)[ended]].sum())
 
     return LaunchCost(
         busy_ns=sum(
@@ -72,8 +72,8 @@ def launch_cost_of(capture: Capture) -> LaunchCost:
             for _, _, rows in operations.by_device()
         ),
         idle_ns=dict(gaps.spent_ns),
-        exposed_ns=idle_before("launch", ~launches.first),
-        first_exposed_ns=idle_before("launch", launches.first),
+        exposed_ns=launching(~launches.first),
+        first_exposed_ns=launching(launches.first),
         saved_ns=int(gaps.parts["launch"][close].sum()),
         between_ns=int((gaps.parts["host"] + gaps.parts["call"])[close].sum()),
     )

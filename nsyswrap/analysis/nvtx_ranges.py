@@ -32,9 +32,7 @@ from nsyswrap.capture.schema import (
 from nsyswrap.capture.selection import process_ids
 
 Events = Mapping[str, NDArray[Any]]
-Titles = list[list[str | None]]
 Ints = NDArray[Any]
-Hulls = tuple[Ints, Ints, Ints]
 
 
 ALL = (*NVTX_PUSH_POP, *NVTX_START_END)  # event types of ranges
@@ -238,7 +236,9 @@ def _with_names(
     )
 
 
-def _domain_titles(capture: Capture, events: Events, rows: NDArray[Any]) -> tuple[NDArray[Any], Titles]:
+def _domain_titles(
+    capture: Capture, events: Events, rows: NDArray[Any]
+) -> tuple[NDArray[Any], list[list[str | None]]]:
     """Return a code per range for its process and domain, and the domain's names of each code."""
     key, keys = group_keys(process_ids(events["global_tid"][rows]), events["domain_id"][rows])
     created = _domains(capture, events)
@@ -384,7 +384,7 @@ def _again(thread: Ints, correlation: Ints, inner: Ints, outer: Ints, ranges: in
     return np.bincount(outer[mine], minlength=ranges) - np.bincount(of_range, minlength=ranges)
 
 
-def _launched(capture: Capture) -> Hulls:
+def _launched(capture: Capture) -> tuple[Ints, Ints, Ints]:
     """Return the API calls that started operations, the first start of these and the last end."""
     count = capture.count("api")
     first, last = _hull(*(np.empty(0, np.int64),) * 3, count)

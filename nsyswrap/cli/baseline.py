@@ -142,7 +142,7 @@ def list_baselines(folder: Path | None) -> None:
     metavar="FORMAT",
     help="Write text, csv or json.",
 )
-@csv_safe_option(OUTPUT)
+@csv_safe_option
 def show(name: str, *, top: int | None, form: str, csv_safe: bool) -> None:
     """Show the setup, steps and kernels of a baseline.
 

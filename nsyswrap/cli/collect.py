@@ -153,7 +153,7 @@ def show_rank_verdicts(results: Sequence[RunResult]) -> None:
     shell_complete=completes(lambda: all_reports.SUMMARIES),
     help="Write this report, or all, to summaries.csv; repeatable.",
 )
-@csv_safe_option(OUTPUT)
+@csv_safe_option
 @option(
     OUTPUT,
     "--jobs",

@@ -304,7 +304,7 @@ class CompareCommand(HelpCommand):
     metavar="FORMAT",
     help="Write text, csv, json, brief or markdown.",
 )
-@csv_safe_option(OUTPUT)
+@csv_safe_option
 @output_option(
     "Write into this file; its ending is the format.",
     metavar="FILE",

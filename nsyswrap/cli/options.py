@@ -74,9 +74,9 @@ def csv_option(group: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]
     )
 
 
-def csv_safe_option(group: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that adds --csv-safe."""
-    return option(group, "--csv-safe", is_flag=True, help="Guard CSV cells: formulas, control characters.")
+csv_safe_option = option(
+    OUTPUT, "--csv-safe", is_flag=True, help="Guard CSV cells: formulas, control characters."
+)
 
 
 def check_csv_safe(form: str, *, asked: bool) -> None:

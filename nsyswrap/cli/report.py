@@ -164,7 +164,7 @@ _SCREENS = 5  # of the captures in a folder
 )
 @csv_option(OUTPUT)
 @option(OUTPUT, "--like-nsys", is_flag=True, help="Name files as nsys, by --csv PREFIX.")
-@csv_safe_option(OUTPUT)
+@csv_safe_option
 def command(**options: Any) -> None:
     """Show captures: one screen, or reports in any format.
 

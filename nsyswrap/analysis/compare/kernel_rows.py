@@ -28,8 +28,6 @@ from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import name_codes, shapes
 from nsyswrap.capture.capture import Capture
 
-Pairs = tuple[tuple[int, int], ...]
-
 
 def kernel_rows(capture: Capture, windows: SteadyWindows) -> dict[Key, dict[str, Any]]:
     """Return the fields of each row. A graph whose nodes are recorded has rows of its kernels."""
@@ -217,7 +215,7 @@ def _edges(logs: NDArray[Any], gaps: NDArray[Any]) -> NDArray[Any]:
     return edges[1:-1]
 
 
-def duration_tables(codes: NDArray[Any], ns: NDArray[Any], groups: int) -> list[Pairs]:
+def duration_tables(codes: NDArray[Any], ns: NDArray[Any], groups: int) -> list[tuple[tuple[int, int], ...]]:
     """Return pairs of duration in ns and count for each group, ascending; at most MOST_PAIRS of them.
 
     Rows are sorted by group, then by duration. With more distinct durations, each pair is the mean of an

@@ -301,10 +301,9 @@ def export(
     nsys: str,
     report: Path,
     target: Path,
-    deadline_s: float = EXPORT_DEADLINE_S,
     environment: Mapping[str, str] | None = None,
 ) -> None:
-    """Run ``nsys export`` into ``target``, for at most ``deadline_s`` seconds.
+    """Run ``nsys export`` into ``target``, for at most ``EXPORT_DEADLINE_S`` seconds.
 
     Raises DamagedCapture if nsys fails, leaves a stub or takes longer; OutputError if the disk is full or
     ``target`` cannot be written; Unavailable if nsys cannot be executed.
@@ -313,7 +312,7 @@ def export(
         with temporary_folder(target.parent) as work:
             part = work / "export.sqlite"
             command = [nsys, "export", "--type=sqlite", f"--output={part}", str(report)]
-            done = run_tool(command, deadline_s, env=environment)
+            done = run_tool(command, EXPORT_DEADLINE_S, env=environment)
             if reason := check_export(part):
                 raise _export_error(report, target, reason, done.stdout + done.stderr)
             part.replace(target)

@@ -266,9 +266,6 @@ def _selected(capture: Capture, row: NDArray[Any], every: ThreadEvents) -> tuple
     return kept, ThreadEvents(*(column[kept] for column in events))
 
 
-Steps = tuple[NDArray[Any], NDArray[Any]]
-
-
 class Counter(NamedTuple):
     """A counter: its track, the times in ns at which it changes, ascending, and its value from each on."""
 
@@ -316,7 +313,7 @@ def curve_counters(capture: Capture, tracks: CaptureLanes) -> tuple[list[Counter
     return made, tuple(joined.values())
 
 
-def steps(start: NDArray[Any], end: NDArray[Any], value: NDArray[Any]) -> Steps:
+def steps(start: NDArray[Any], end: NDArray[Any], value: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the times at which the sum over the open events changes, ascending, and the sum from each on.
 
     The sum is exactly 0 when no event is open.

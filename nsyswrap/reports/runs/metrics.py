@@ -20,7 +20,6 @@ MOST_KERNELS = 20
 _LONGEST_LABEL = 120  # characters
 _HASH = 8
 
-Kind = Literal["counter", "gauge"]
 Labels = tuple[tuple[str, str], ...]
 
 
@@ -42,7 +41,7 @@ class Family:
     """A metric. ``name`` is without unit. A counter is a sum over a run, a gauge another value."""
 
     name: str
-    kind: Kind
+    kind: Literal["counter", "gauge"]
     unit: Unit
     help: str
     samples: tuple[MetricSample, ...]

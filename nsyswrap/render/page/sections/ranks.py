@@ -31,8 +31,6 @@ from nsyswrap.reports.table import Column, Schema, Table, table_of
 from nsyswrap.reports.wording.notes import note_texts
 from nsyswrap.reports.wording.ranks import alignment, missing_ranks
 
-Row = dict[str, Any]
-
 _CELLS = 6_400  # of the steps heat map, for all ranks together
 _FEWEST_COLUMNS, _MOST_COLUMNS = 10, 200
 _MUCH_GPU_TIME = 0.5  # as a part of the most GPU time that ranges of one name hold
@@ -350,7 +348,7 @@ def _by_rank(job: RankJob, table: Table) -> Markup:
     )
 
 
-def _cells(label: str, row: Row, longest: int) -> list[Cell]:
+def _cells(label: str, row: dict[str, Any], longest: int) -> list[Cell]:
     own, communication, waiting = (row[name] for name in ("own_ns", "communication_ns", "waiting_ns"))
     last, of, gpu = row["last"], row["collectives"], row["gpu_ns"]
     times = [
