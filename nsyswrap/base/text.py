@@ -34,7 +34,8 @@ _ROUNDS = 4  # names that differ at several places need more than one pass
 _SUFFIXES = {".sqlite", ".nsys-rep", ".qdrep", ".qdstrm"}
 _CONTEXT = 3  # characters shown before the place where two names differ
 # Patterns are compiled when they are first used: `re` keeps them.
-_FOLDERS = r"(?<![\w./~-])/(?=[^\s/])(?:[^\s/'\"]+/)*"  # of an absolute path
+# Of an absolute path. A slash after a bracket joins names, as in "step (0)/forward", and that of </script> closes.
+_FOLDERS = r"(?<![\w./~)\]}>-])(?!(?<=<)/[^\s/'\"<]*(?:[\s'\"<]|$))/(?=[^\s/])(?:[^\s/'\"]+/)*"
 # Characters that move the cursor, break the line, change the direction of the text or are not seen, and the
 # bytes of a file name that is not UTF-8.
 _CONTROL = (

@@ -35,6 +35,9 @@ TEMPLATE = "void cutlass::Kernel<cutlass::gemm::Gemm<{}>, cutlass::epilogue::Lin
         ("--data=/data/x --out runs/a /tmp", "--data=x --out runs/a tmp"),
         ("10 GB/s of a / b, file:/x/y, https://host/a/b", "10 GB/s of a / b, file:y, https://host/a/b"),
         ("both/cuda, ./a/b and ../c, ~/d", "both/cuda, ./a/b and ../c, ~/d"),
+        ("step (0)/forward/qkv, [a]/b/c, t<3>/u", "step (0)/forward/qkv, [a]/b/c, t<3>/u"),
+        ("'</script><a href=/h/u/x>'", "'</script><a href=x>'"),
+        ("</home/u/x>, (/home/u/x) and [/home/u/x]", "<x>, (x) and [x]"),
     ],
 )
 def test_absolute_paths_become_names(text: str, shown: str) -> None:
