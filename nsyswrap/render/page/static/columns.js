@@ -9,7 +9,10 @@ const IN_ONE_GO = 8; // ms
 let resumed = -IN_ONE_GO;
 
 async function breathe() {
-  if (performance.now() - resumed < IN_ONE_GO) return;
+  if (performance.now() - resumed >= IN_ONE_GO) await pause();
+}
+
+async function pause() {
   await new Promise((resume) => setTimeout(resume));
   resumed = performance.now();
 }
@@ -22,7 +25,7 @@ function decoded(text) {
   return bytes;
 }
 
-const PART = 1 << 16; // bytes that are unpacked in one go
+const PART = 1 << 15; // bytes that are unpacked in one go
 
 async function inflate(text) {
   const bytes = decoded(text);

@@ -38,9 +38,13 @@ class Timeline {
     this.wayBack = new WayBack(this);
     this.listen();
     this.view.around(...content.opens);
+    await pause(); // what is done for the first time takes longest: each of these alone
     this.open();
-    await this.overview.prepare(); // what is drawn for the first time takes longest: it is not left to a frame
+    await pause();
+    await this.overview.prepare();
+    await pause();
     await this.picture.rehearse();
+    await pause();
     this.overview.draw();
     this.picture.draw();
     new ResizeObserver(() => this.draw()).observe(this.canvas);
@@ -189,7 +193,7 @@ class Timeline {
   // How many events have the name of this one; those of a kernel or a call are meant.
   instances(item) {
     const { events, lanes } = this.content;
-    this.counts ??= events.name.reduce((counts, name) => ((counts[name] = (counts[name] || 0) + 1), counts), {});
+    this.counts ??= countsOf(events.name, events.names.length);
     const count = this.counts[events.name[item.number]];
     const part = lanes.some((lane) => lane.kept < lane.count) ? " kept on this page" : "";
     return count > 1 ? `One of ${count.toLocaleString("en")} of this name${part}.` : "";
@@ -276,6 +280,13 @@ class Timeline {
     }
     this.draw();
   }
+}
+
+// How often each number below `size` is there.
+function countsOf(numbers, size) {
+  const counts = new Uint32Array(size);
+  for (const number of numbers) counts[number] += 1;
+  return counts;
 }
 
 const MOVES = ["in", "out", "left", "right", "home", "opens", "gpu", "next", "previous", "later", "earlier", "fit", "back"];
