@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import group_keys, rows_by
 from nsyswrap.analysis.finding import Note
+from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import FREED, MANAGED, METRIC_GPU, ON_DEVICE, PINNED
@@ -180,6 +181,65 @@ def _wanted(capture: Capture) -> dict[tuple[int, int], tuple[str, str]]:
         name, unit = parts.group("name", "unit") if parts else (text or f"metric {metric}", "")
         wanted.setdefault((kind, name), ((kind, metric), (name, _UNITS.get(unit, unit))))
     return dict(wanted.values())
+
+
+_PLUGIN_SAMPLES, _PLUGIN_VALUES, _PLUGIN_FIELDS = "plugin_sample", "plugin_value", "plugin_field"
+# What nsys' NVML plugin samples. Other plugins and tracers have the same tables: it is known by having both.
+_OF_NVML = {"Power": ("power", "W"), "Temperature": ("temperature", "\N{DEGREE SIGN}C")}
+
+
+class PluginCurve(NamedTuple):
+    """Power or temperature that nsys' NVML plugin sampled, in order of time; ``source`` counts from 0."""
+
+    source: int
+    name: str
+    unit: str
+    times_ns: NDArray[Any]
+    values: NDArray[np.int64]
+
+
+@per_capture
+def nvml_curves_of(whole: Capture) -> list[PluginCurve]:
+    """Return the power and the temperature that nsys' NVML plugin sampled; none if not recorded."""
+    if not all(whole.has(kind) for kind in (_PLUGIN_SAMPLES, _PLUGIN_VALUES, _PLUGIN_FIELDS)):
+        return []
+    types = _nvml_types(whole)
+    samples = _narrowed(whole, _PLUGIN_SAMPLES, ("start_ns", "sample", "type_id"), [*types])
+    order = np.argsort(samples["sample"], kind="stable")
+    time, sample, kind = (samples[name][order] for name in ("start_ns", "sample", "type_id"))
+    values = _narrowed(whole, _PLUGIN_VALUES, ("field", "signed", "unsigned", "sample"), sample)
+    at = np.searchsorted(sample, values["sample"])
+    found = []
+    for source, (type_id, fields) in enumerate(types.items()):
+        for field, name in sorted(fields.items()):
+            value = np.where(values["unsigned"] == MISSING, values["signed"], values["unsigned"])
+            rows = np.flatnonzero((kind[at] == type_id) & (values["field"] == field) & (value != MISSING))
+            rows = rows[np.argsort(time[at[rows]], kind="stable")]
+            if len(rows):
+                found.append(PluginCurve(source, *_OF_NVML[name], time[at[rows]], value[rows]))
+    return found
+
+
+def _nvml_types(whole: Capture) -> dict[int, dict[int, str]]:
+    """Return the name of each field of the NVML plugin by the id of its type, in order of the ids."""
+    types, fields, names = whole.columns(_PLUGIN_FIELDS, "type_id", "field", "name").values()
+    found: dict[int, dict[int, str]] = {}
+    for kind, field, name in sorted(zip(types.tolist(), fields.tolist(), whole.texts(names), strict=True)):
+        if name in _OF_NVML:
+            found.setdefault(kind, {})[field] = name
+    return {kind: named for kind, named in found.items() if len(named) == len(_OF_NVML)}
+
+
+def _narrowed(
+    whole: Capture, kind: str, fields: tuple[str, ...], wanted: NDArray[Any] | list[int]
+) -> dict[str, NDArray[Any]]:
+    """Return the rows whose last field is one of ``wanted``: traces of the system have many others."""
+
+    def narrow(block: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        rows = np.flatnonzero(np.isin(block[fields[-1]], wanted))
+        return {name: values[rows] for name, values in block.items()}
+
+    return whole.stream(kind, fields, narrow)
 
 
 WORK_KINDS = ("kernel", "memcpy", "memset")

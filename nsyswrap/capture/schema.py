@@ -173,6 +173,7 @@ _GPU = {
 _FAULT = {"global_pid": _optional("globalPid"), "address": _int("address")}
 _MPI_CALL = {"start_ns": _START, "end_ns": _END, "global_tid": _int("globalTid"), "name": _string("textId")}
 
+_NVML_PLUGIN = "nsyswrap profile --nsys-arg=--enable=nvml_metrics"
 EVENTS: dict[str, EventKind] = {
     "kernel": EventKind(
         "CUPTI_ACTIVITY_KIND_KERNEL",
@@ -357,6 +358,33 @@ EVENTS: dict[str, EventKind] = {
         "names of GPU metrics",
         "nsyswrap profile --nsys-arg=--gpu-metrics-devices=all",
         {"type_id": _int("typeId"), "metric_id": _int("metricId"), "text": Field(("metricName",), "text")},
+    ),
+    "plugin_sample": EventKind(
+        "GENERIC_EVENTS",
+        "samples of nsys' plugins",
+        _NVML_PLUGIN,
+        {
+            "start_ns": Field(("timestamp",), "time"),
+            "sample": _int("genericEventId"),
+            "type_id": _int("typeId"),
+        },
+    ),
+    "plugin_value": EventKind(
+        "GENERIC_EVENT_DATA",
+        "values that nsys' plugins sampled",
+        _NVML_PLUGIN,
+        {
+            "sample": _int("genericEventId"),
+            "field": _int("fieldIdx"),
+            "signed": _optional("intVal"),
+            "unsigned": _optional("uintVal"),
+        },
+    ),
+    "plugin_field": EventKind(
+        "GENERIC_EVENT_TYPE_FIELDS",
+        "names of values of nsys' plugins",
+        _NVML_PLUGIN,
+        {"type_id": _int("typeId"), "field": _int("fieldIdx"), "name": _string("fieldNameId")},
     ),
     "gpu": EventKind(GPUS, "GPUs", "nsys 2021 or newer", _GPU),
     "mpi_rank": EventKind(

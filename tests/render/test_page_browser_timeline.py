@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from timeline_page import ends, opened_all, picture, place_of, readout, timeline, whole
-from tiny_export import allocation, call, kernel, metric, opened
+from tiny_export import allocation, call, kernel, metric, nvml_samples, opened
 
 from nsyswrap.base.units import duration
 from nsyswrap.render.page import render
@@ -578,6 +578,29 @@ def test_a_curve_says_its_value_where_one_points(tmp_path: Path, visit: Visit) -
         said["GPU 0 memory"],
     )
     assert said["SMs Active"].endswith("97 %; from 5 % to 97 % in all.")
+
+
+def test_a_curve_has_a_scale_with_its_unit(tmp_path: Path, visit: Visit) -> None:
+    path = tmp_path / "page.html"
+    samples = nvml_samples((74, 36), (310, 41), every=5000)
+    path.write_text(render({"x": opened(tmp_path, kernel("k", 0, 10_000), *samples)}), encoding="utf-8")
+    page = opened_all(visit(path))
+    ends(page)
+    texts = page.evaluate(
+        """() => {
+          const found = [];
+          const pen = {
+            fillRect() {},
+            measureText: () => ({ width: 9 }),
+            fillText: (text) => found.push(text),
+          };
+          for (const { curve } of timelines[0].content.lanes) {
+            if (curve) drawScale({ pen, color: () => "" }, curve, 0);
+          }
+          return found;
+        }"""
+    )
+    assert texts == ["310 W", "74 W", "41 \N{DEGREE SIGN}C", "36 \N{DEGREE SIGN}C"]
 
 
 def test_an_old_browser_gets_a_sentence(page_of: PageOf, visit: Visit) -> None:

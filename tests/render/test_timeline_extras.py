@@ -19,6 +19,7 @@ from tiny_export import (
     changed,
     kernel,
     metric,
+    nvml_samples,
     nvtx,
     on_cpu,
     opened,
@@ -48,6 +49,11 @@ def others(capture: CaptureReader) -> dict[tuple[str, str], list[tuple[int, int,
 
 def points(curve: Curve) -> list[tuple[int, float]]:
     return list(zip(curve.times_ns.tolist(), curve.values.tolist(), strict=True))
+
+
+def made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
 
 
 def test_each_kind_of_call_has_a_lane_with_its_outermost_calls(tmp_path: Path) -> None:
@@ -125,6 +131,20 @@ def test_many_samples_are_means_and_say_so(tmp_path: Path, monkeypatch: pytest.M
     assert (points(memory), memory.joined) == ([(0, 30), (667, 25), (2000, 25)], "highest of 667 ns")
 
 
+def test_power_and_temperature_of_the_plugin_are_drawn(tmp_path: Path) -> None:
+    one = nvml_samples((74, 36), (310, 36), (300, 41))
+    power, temperature = curves(opened(made(tmp_path / "one"), *WORK, *one))
+    assert power[:3] == ("nsys' NVML plugin", "power", "W")
+    assert (points(power), temperature.title) == ([(0, 74), (10, 310), (20, 300)], "temperature")
+    two = opened(made(tmp_path / "two"), *WORK, *one, *nvml_samples((80, 36), (90, 36), type_id=9))
+    assert [curve.title for curve in curves(two)] == [
+        *("power, source 0", "temperature, source 0"),
+        "power, source 1",  # its temperature does not change
+    ]
+    trace = traced(opened(made(tmp_path / "trace"), *WORK, *one), tmp_path)
+    assert trace.counters["nsys' NVML plugin", "power"] == points(power)
+
+
 def test_perfetto_has_a_counter_for_each_curve(tmp_path: Path) -> None:
     rows = (*metric("SMs Active [Throughput %]", 3, 5, 97), allocation(1, 10, 100), allocation(2, 20, 1))
     trace = traced(opened(tmp_path, *WORK, *rows), tmp_path)
@@ -169,13 +189,15 @@ def step_of_two_kernels(start: int) -> list[Row]:
 @pytest.mark.skipif(not OPTIONS.is_dir(), reason=f"no {OPTIONS}")
 def test_memory_and_metrics_of_a_real_training(tmp_path: Path) -> None:
     found: dict[str, Curve] = {}
-    for name in ("mem", "gpu_metrics"):
+    for name in ("mem", "gpu_metrics", "nvml"):
         path = tmp_path / f"{name}.sqlite"
         path.write_bytes(lzma.decompress((OPTIONS / f"{path.name}.xz").read_bytes()))
         found |= {curve.title: curve for curve in curves(open_capture(path))}
     assert found["GPU 0 memory"].values[-1] == 4_836_347_400 + 13_432  # in device and in static memory
     assert found["SMs Active"].values.max() == 100
     assert 1900 < np.median(found["GPC Clock Frequency"].values) < 2000
+    power, temperature = found["power"], found["temperature"]
+    assert (power.values.min(), len(power.values), temperature.unit) == (73, 108, "\N{DEGREE SIGN}C")
     assert "PCIe TX Throughput" not in found  # it never changes
 
 

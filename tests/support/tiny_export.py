@@ -35,7 +35,8 @@ GPU_METRICS, GPU_METRIC_NAMES = "GPU_METRICS", "TARGET_INFO_GPU_METRICS"
 COPY_KINDS = "ENUM_CUDA_MEMCPY_OPER"
 MEM_KINDS = "ENUM_CUDA_MEM_KIND"
 
-ON_REQUEST = ("gpu_metric", "gpu_metric_name")  # kinds that only options of nsys record
+# Kinds that only options of nsys record.
+ON_REQUEST = ("gpu_metric", "gpu_metric_name", "plugin_sample", "plugin_value", "plugin_field")
 
 PID = 100  # of every row that names no other
 _FIRST_ID = 1000  # of the texts that rows give themselves
@@ -43,7 +44,7 @@ _FIRST_ID = 1000  # of the texts that rows give themselves
 _NAMES = ("demangledName", "shortName", "mangledName", "nameId")
 _STRING_COLUMNS = (
     *(*_NAMES, "textId", "contentId", "filenameId", "module"),
-    *("CpuInstruction", "sourceFile", "srcFile", "funcName", "varName"),
+    *("CpuInstruction", "sourceFile", "srcFile", "funcName", "varName", "fieldNameId"),
 )
 _TEXT_COLUMNS = ("value", "text", "name", "label", "utcTime", "filename", "metricName")
 _EVENT = ("start", "end")
@@ -182,6 +183,23 @@ def metric(name: str, number: int, *values: int, gpu: int = 0, every: int = 10) 
     key = {"typeId": 1 << 40 | gpu, "metricId": number}
     samples = [row(GPU_METRICS, timestamp=i * every, value=value, **key) for i, value in enumerate(values)]
     return [row(GPU_METRIC_NAMES, metricName=name, **key), *samples]
+
+
+def nvml_samples(*samples: tuple[int, int], type_id: int = 7, every: int = 10) -> list[Row]:
+    """Power in W and temperature in \N{DEGREE SIGN}C as nsys' NVML plugin samples them, from time 0 on."""
+    names = [
+        row("GENERIC_EVENT_TYPE_FIELDS", typeId=type_id, fieldIdx=field, fieldNameId=name)
+        for field, name in enumerate(("Power", "Temperature"))
+    ]
+    events, values = [], []
+    for i, sample in enumerate(samples):
+        key = {"genericEventId": 1000 * type_id + i}
+        events.append(row("GENERIC_EVENTS", timestamp=i * every, typeId=type_id, **key))
+        values += [
+            row("GENERIC_EVENT_DATA", fieldIdx=field, intVal=None, uintVal=value, **key)
+            for field, value in enumerate(sample)
+        ]
+    return [*names, *events, *values]
 
 
 def enums() -> list[Row]:

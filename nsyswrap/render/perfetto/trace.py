@@ -52,7 +52,10 @@ CURVES = "curves"
 IDLE_TIMES = "idle intervals"
 
 # Kinds that name others, and those of curves. They are not counted as left out.
-_NAMING_KINDS = ("gpu", "mpi_rank", "gpu_metric_name", "gpu_metric", "memory_use", "cuda_event")
+_NAMING_KINDS = (
+    *("gpu", "mpi_rank", "gpu_metric_name", "gpu_metric", "memory_use", "cuda_event"),
+    *("plugin_sample", "plugin_value", "plugin_field"),
+)
 # Why some or all events of a kind are not drawn.
 _REASONS = {
     "synchronization": "the waiting calls are drawn",

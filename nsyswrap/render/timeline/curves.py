@@ -12,7 +12,7 @@ from nsyswrap.analysis.conditions import run_conditions_of
 from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
 from nsyswrap.analysis.gpu_operations import clipped, gpu_operations_of
 from nsyswrap.analysis.steps import steps_of
-from nsyswrap.analysis.usage import PINNED_MEMORY, gpu_metrics_of, memory_use_of
+from nsyswrap.analysis.usage import PINNED_MEMORY, gpu_metrics_of, memory_use_of, nvml_curves_of
 from nsyswrap.base.units import duration
 from nsyswrap.capture.capture import Capture
 from nsyswrap.render.timeline.lanes import Lane
@@ -49,7 +49,7 @@ class Curve(NamedTuple):
 
 def curves(capture: Capture) -> Iterator[Curve]:
     """Yield the curves of the selected time; none that were not recorded, or that do not change in it."""
-    for curve, join in (*_memory(capture), *_samples(capture), *_metrics(capture)):
+    for curve, join in (*_memory(capture), *_samples(capture), *_plugin(capture), *_metrics(capture)):
         part = _selected(capture, curve)
         if len(part.values) and part.values.min() < part.values.max():
             yield _joined(part, *join)
@@ -90,6 +90,14 @@ def _samples(capture: Capture) -> Iterator[tuple[Curve, _Join]]:
             whole = np.round(values[known] / factor).astype(np.int64)
             title = f"GPU {gpu.gpu.index} {name}"
             yield Curve("clocks and power", title, unit, times_ns[known], whole), _MEAN
+
+
+def _plugin(capture: Capture) -> Iterator[tuple[Curve, _Join]]:
+    every = nvml_curves_of(capture.whole)
+    several = len({curve.source for curve in every}) > 1
+    for curve in every:
+        title = f"{curve.name}, source {curve.source}" if several else curve.name
+        yield Curve("nsys' NVML plugin", title, curve.unit, curve.times_ns, curve.values), _MEAN
 
 
 def _metrics(capture: Capture) -> Iterator[tuple[Curve, _Join]]:
