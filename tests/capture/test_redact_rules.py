@@ -6,10 +6,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tiny_export import row, write
+from tiny_export import Row, nvml_samples, row, write
 
+from nsyswrap.analysis.usage import nvml_curves_of
+from nsyswrap.api import CaptureReader
 from nsyswrap.capture import schema
-from nsyswrap.capture.redact import check, search
+from nsyswrap.capture.redact import check, redact, search
 
 RECORDED = Path(__file__).resolve().parents[1] / "data" / "recorded"
 SHIPPED = Path(__file__).resolve().parents[2] / "nsyswrap" / "recorded"
@@ -79,3 +81,38 @@ def test_a_table_without_a_rule_is_named(tmp_path: Path) -> None:
 def test_a_table_with_a_rule_is_not_named(tmp_path: Path, table: str) -> None:
     write(tmp_path / "x.sqlite", row("CUPTI_ACTIVITY_KIND_KERNEL", start=1), row(table, value="a"))
     assert check(tmp_path / "x.sqlite").unknown == ()
+
+
+def test_texts_of_plugins_and_of_traces_of_the_system_are_removed(tmp_path: Path) -> None:
+    """Their JSON can hold an environment, and paths with escapes; what the plugin sampled stays."""
+    source, target = tmp_path / "x.sqlite", tmp_path / "y.sqlite"
+    text = r'{"env": ["TOKEN=dont-panic-42"], "cwd": "\/home\/trillian"}'
+    rows = [
+        Row(one.table, {**one.cells, "data": text}) if one.table == "GENERIC_EVENTS" else one
+        for one in nvml_samples((74, 36), (310, 41))
+    ]
+    described = row("GENERIC_EVENT_TYPES", typeId=7, sourceId=1, nameId="", data=text)
+    write(source, row("CUPTI_ACTIVITY_KIND_KERNEL", start=1), *rows, described)
+    secret = next(one for one in check(source).secrets if one.kind == "texts of system events")
+    assert (secret.count, set(secret.names)) == (3, {"GENERIC_EVENTS", "GENERIC_EVENT_TYPES"})
+    redact(source, target)
+    assert check(target).secrets == ()
+    for word in (b"dont-panic", b"trillian"):
+        assert word not in target.read_bytes()
+    assert [one.values.tolist() for one in nvml_curves_of(CaptureReader(target))] == [[74, 310], [36, 41]]
+
+
+def test_the_process_of_a_plugin_is_another_process(tmp_path: Path) -> None:
+    plugin = 4711 << 24
+    rows = [
+        Row(one.table, {**one.cells, "globalTid": plugin + 4711}) if one.table == "GENERIC_EVENTS" else one
+        for one in nvml_samples((74, 36))
+    ]
+    write(
+        tmp_path / "x.sqlite",
+        row("CUPTI_ACTIVITY_KIND_KERNEL", start=1, globalPid=100 << 24),
+        row("PROCESSES", globalPid=plugin, name="nvml"),
+        *rows,
+    )
+    kinds = {one.kind: one.count for one in check(tmp_path / "x.sqlite").secrets}
+    assert kinds == {"other processes' names": 1}

@@ -70,7 +70,10 @@ def check(path: Path) -> ExportSecrets:
     with _searchable(path) as export, _reading(path), closing(_opened(export.file)) as db:
         search, strings = _search(export)
         found = cells.DatabaseCells(db, search, strings)
-        secrets = (_environment(export), _program_output(export), _personal(export), _other_processes(export))
+        secrets = (
+            *(_environment(export), _program_output(export), _personal(export), _other_processes(export)),
+            _event_texts(export),
+        )
         changed = found.count()
         inside = Secret("inside other texts", sum(changed.values()), tuple(changed))
         kept = found.count_kept()
@@ -111,6 +114,7 @@ def redact(source: Path, target: Path) -> RedactionResult:
                 places.delete_output(db, export)
                 places.delete_other_processes(db, export)
                 places.blank_personal(db, export)
+                places.blank_event_texts(db, export)
                 places.mark(db, export, known=known)
                 edited = cells.DatabaseCells(db, search, strings)
                 changed = edited.replace()
@@ -299,3 +303,10 @@ def _personal(export: Export) -> Secret:
 
 def _other_processes(export: Export) -> Secret:
     return Secret("other processes' names", len(places.other_processes(export)))
+
+
+def _event_texts(export: Export) -> Secret:
+    texts = places.event_texts(export)
+    return Secret(
+        "texts of system events", sum(count for _, count in texts), tuple(table for table, _ in texts)
+    )

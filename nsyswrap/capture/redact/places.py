@@ -39,6 +39,8 @@ _ENTRIES = re.compile(r"\0|;(?=[A-Za-z_]\w*=)")
 ARGUMENT = re.compile(r":(COMMAND|ARGUMENT_\d{1,6})$", re.ASCII)
 _SPACE = "\1"  # in place of a space in an argument: a value ends at others
 _NUMBERS = "SELECT count(*) FROM {t} WHERE typeof({c}) IN ('integer', 'real') AND {c} <> 0"
+_TEXT = "data"  # of a plugin, or a trace of the system, as JSON
+_TEXTS = "SELECT count(*) FROM {t} WHERE {c} IS NOT NULL AND {c} NOT IN ('', ?)"
 PAIR: tuple[tuple[str, FieldKind], ...] = (("name", "text"), ("value", "text"))  # columns of these tables
 NAMED_TABLES = (schema.SYSTEM_ENV, schema.CAPTURE_METADATA, *schema.EXPORT_METADATA)
 MARK = "NSYSWRAP_SEARCHED_FOR_VALUES"  # a row of ours
@@ -165,11 +167,10 @@ def _distinct(export: Export, table: str, column: str) -> list[tuple[object, ...
 def _own_processes(export: Export) -> set[int]:
     """Return the global ids of the processes that have events."""
     own: set[int] = set()
+    of_nsys = {schema.EVENTS[kind].table for kind in ("diagnostic", "plugin_sample")}
     for events in schema.EVENTS.values():
         for column in ("globalPid", "globalTid"):
-            if events.table != schema.EVENTS["diagnostic"].table and column in export.tables.get(
-                events.table, ()
-            ):
+            if events.table not in of_nsys and column in export.tables.get(events.table, ()):
                 own |= {value & schema.PROCESS_MASK for value in values(export, events.table, column)}
     return own
 
@@ -257,6 +258,24 @@ def identifying_numbers(export: Export) -> list[tuple[str, str, int]]:
         if IDENTIFIERS.fullmatch(column)
         and (count := export.rows(statement(_NUMBERS, t=table, c=column))[0][0])
     ]
+
+
+def event_texts(export: Export) -> list[tuple[str, int]]:
+    """Return the tables of plugins and traces of the system, and how many rows of each hold a text.
+
+    That text is JSON of any form: escaped paths, and commands of other processes. The numbers stand apart.
+    """
+    tables = [table for table in export.tables if table.startswith("GENERIC_EVENT")]
+    held = [table for table in tables if _TEXT in export.tables[table]]
+    counts = ((table, export.rows(statement(_TEXTS, t=table, c=_TEXT), REMOVED)[0][0]) for table in held)
+    return [(table, count) for table, count in counts if count]
+
+
+def blank_event_texts(db: sqlite3.Connection, export: Export) -> None:
+    """Replace the texts of plugins and of traces of the system."""
+    for table, _ in event_texts(export):
+        where = statement("WHERE {c} IS NOT NULL AND {c} <> ''", c=_TEXT)
+        db.execute(statement("UPDATE {t} SET {c} = ? ", t=table, c=_TEXT) + where, (REMOVED,))
 
 
 def delete_environment(db: sqlite3.Connection, export: Export) -> None:

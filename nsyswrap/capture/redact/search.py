@@ -286,7 +286,7 @@ RULES: dict[str, Rule] = {
     "ETW_*": NUMBERS,
     "EXPORT_META_DATA": Rule(rows="user, host and paths", kept=("name",)),
     "FECS_EVENTS": NUMBERS,
-    "GENERIC_EVENT*": NUMBERS,
+    "GENERIC_EVENT*": Rule(rows="texts of system events"),
     "GPU_*": NUMBERS,
     "KHR_DEBUG_EVENTS": _MARKER,
     "MEMORY_TRANSFER_EVENTS": NUMBERS,
