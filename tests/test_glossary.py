@@ -15,7 +15,22 @@ NO_NOUN = re.compile(r"(ed|ing|en|able|ible|ful|less|ive|ous)$")
 NOUNS = {"Executable", "Finding", "Screen", "Setting", "Table", "Timing", "Wording"}
 FAILURES = {"Miscounted", "Unreadable"}  # exceptions: their names say what failed
 # These say where something came from or whose it is: fields of any type could have such a name.
-VAGUE = {"found", "said", "told", "shown", "mine", "own", "place", "part", "look", "looks", "lasting", "made"}
+VAGUE = {
+    "found",
+    "said",
+    "told",
+    "shown",
+    "mine",
+    "own",
+    "place",
+    "part",
+    "look",
+    "looks",
+    "lasting",
+    "made",
+    "asked",
+    "having",
+}
 DEPRECATED = {("api/answer.py", "part")}  # in 0.4.0
 Trees = Mapping[str, ast.Module]
 

@@ -297,18 +297,18 @@ def _by_process(rows: Sequence[int], threads: NDArray[Any], processes: tuple[int
 
 
 def _no_such_range(
-    asked: str, name: str, every: Sequence[tuple[int, str]], count: int, capture: HasEvents
+    nvtx: str, name: str, every: Sequence[tuple[int, str]], count: int, capture: HasEvents
 ) -> NotInCapture:
     labels = [label for _, label in every]
     if count:
         return NotInCapture(
-            f"no NVTX range {asked!r}; instances named {name!r}: {count:,}",
+            f"no NVTX range {nvtx!r}; instances named {name!r}: {count:,}",
             f"numbers start at 0; the last is {name}/{count - 1}",
             source=capture.source,
         )
     hint = " ".join(filter(None, [did_you_mean(name, labels), f"names: {_listed(labels)}"]))
-    if alike := labels.count(asked):  # what follows its last slash was taken for a number
-        hint = f"use {asked}/0-{alike - 1} for all ranges named {asked!r}; {hint}"
+    if alike := labels.count(nvtx):  # what follows its last slash was taken for a number
+        hint = f"use {nvtx}/0-{alike - 1} for all ranges named {nvtx!r}; {hint}"
     return NotInCapture(f"no NVTX range named {name!r}", hint, source=capture.source)
 
 

@@ -148,7 +148,7 @@ def show(name: str, *, top: int | None, form: str, csv_safe: bool) -> None:
 
     The spread is (max - min) / median of the time of one over the runs.
     """
-    check_csv_safe(form, asked=csv_safe)
+    check_csv_safe(form, csv_safe=csv_safe)
     side = baseline.read_baseline(_file_of(name))
     if form == "text":
         _show_text(side, top or _TOP)

@@ -335,7 +335,7 @@ def command(
     """
     check_pictures(view, plot, force=force)
     form = _chosen_form(output, form)
-    check_csv_safe(form, asked=csv_safe)
+    check_csv_safe(form, csv_safe=csv_safe)
     gated = gate.gate_limits(options)
     limits = gated.limits if gated else limits_of(options["max_slower"], options["min_time"])
     with gate.errors_annotated() if gated else nullcontext():

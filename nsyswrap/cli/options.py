@@ -79,9 +79,9 @@ csv_safe_option = option(
 )
 
 
-def check_csv_safe(form: str, *, asked: bool) -> None:
+def check_csv_safe(form: str, *, csv_safe: bool) -> None:
     """Raise UsageError for --csv-safe with another format than CSV."""
-    if asked and form != "csv":
+    if csv_safe and form != "csv":
         raise UsageError(
             f"--csv-safe cannot be used with --format {form}", "omit --csv-safe, or use --format csv"
         )

@@ -116,7 +116,9 @@ def command(
         raise OutputError(f"{taken[0]} already exists", "use --force to replace it, or another name with -o")
     opened, left_out = open_all(to_draw, opener(selection, shared=True))
     drawn = [
-        kind for kind, path in files.items() if _draw(find_plot(kind), opened, path, form, asked=bool(kinds))
+        kind
+        for kind, path in files.items()
+        if _draw(find_plot(kind), opened, path, form, is_named=bool(kinds))
     ]
     note_replaced(opened.values())
     if not drawn and opened:
@@ -125,7 +127,7 @@ def command(
     sys.exit(exit_code_of(left_out))
 
 
-def _draw(plot: Plot, captures: Mapping[str, Capture], path: Path, form: Format, *, asked: bool) -> bool:
+def _draw(plot: Plot, captures: Mapping[str, Capture], path: Path, form: Format, *, is_named: bool) -> bool:
     """Draw the captures that have the events for it. Return False if none has."""
     quantities: dict[str, object] = {}
     for label, capture in captures.items():
@@ -133,7 +135,7 @@ def _draw(plot: Plot, captures: Mapping[str, Capture], path: Path, form: Format,
             with step(f"reading {capture.source} for {plot.name} …"):
                 quantities[label] = plot.compute(capture.decided())
         except NotInCapture as error:
-            if asked or not plot.if_possible:
+            if is_named or not plot.if_possible:
                 note(f"nsyswrap: no {plot.name}: {error.message}; {error.hint}")
     if quantities:
         with step(f"drawing {plot.name} …"):

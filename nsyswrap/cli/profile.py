@@ -110,7 +110,7 @@ class ProfileOptions:
 class ProfilePlan:
     """What is run: the program, on the rank of this process if there is one. ``notes`` are for the user."""
 
-    asked: ProfileOptions
+    options: ProfileOptions
     program: Program
     rank: OneRank | None
     notes: tuple[str, ...]
@@ -127,25 +127,25 @@ class ProfilePlan:
 
     def spec(self, *, make_folder: bool) -> RunSpec:
         """Return the run. With ``make_folder`` its default folder is made."""
-        asked, recording = self.asked, self.asked.recording
+        options, recording = self.options, self.options.recording
         check_trace(recording.trace, recording.nsys_path)
-        output = self.rank.folder(self.program, asked.output) if self.rank else asked.output
+        output = self.rank.folder(self.program, options.output) if self.rank else options.output
         if output is None and make_folder:
             output = record_run.claim_output(self.program, recording.nsys_path)
         return record_program.RunSpec(
             self.program,
             output or default_output(self.program.name),
             recording,
-            asked.force,
+            options.force,
             rank=self.rank.facts if self.rank else {},
         )
 
     def command_line(self) -> str:
         """Return a shell command that does the same: the run, or the first of several."""
         if not self.profiled:
-            return _shell_line(self.program.argv, self.asked.recording.env)
+            return _shell_line(self.program.argv, self.options.recording.env)
         spec = self.spec(make_folder=False)
-        return _dry_run(repeats.numbered(spec, 1, self.asked.repeat) if self.asked.repeat else spec)
+        return _dry_run(repeats.numbered(spec, 1, self.options.repeat) if self.options.repeat else spec)
 
 
 @click.command(
@@ -173,84 +173,86 @@ class ProfilePlan:
 @top_option
 @csv_option(SHOW)
 @option(SHOW, "--dry-run", is_flag=True, help="Print the command line of nsys, run nothing.")
-def command(**options: Any) -> None:
+def command(**values: Any) -> None:
     """Run a program under nsys and show its GPU activity.
 
     PROGRAM is a script, module, .cu file or executable, after all options.
     """
-    asked = ProfileOptions(**options)
-    plan = _plan(asked)
+    options = ProfileOptions(**values)
+    plan = _plan(options)
     for text in plan.notes if plan.speaks else ():
         note(text)
-    has_options = plan.speaks and any(word.startswith(("-r", "--")) for word in asked.program)
-    is_noted = has_options and misplaced.note_misplaced_before(asked.program, module=asked.module)
-    if asked.dry_run:
+    has_options = plan.speaks and any(word.startswith(("-r", "--")) for word in options.program)
+    is_noted = has_options and misplaced.note_misplaced_before(options.program, module=options.module)
+    if options.dry_run:
         print_data(f"{plan.command_line()}\n")
         return
     if not plan.profiled:
-        record_program.execute_bare(plan.program, asked.recording.env)
+        record_program.execute_bare(plan.program, options.recording.env)
     status = _record(plan)
     if has_options and not is_noted and status.outcome in ("program_failed", "done"):
         failed = status.outcome == "program_failed"
         tell = misplaced.note_misplaced_option if failed else misplaced.note_ignored_option
-        tell(asked.program, module=asked.module)
+        tell(options.program, module=options.module)
     sys.exit(status.exit_code)
 
 
-def _plan(asked: ProfileOptions) -> ProfilePlan:
+def _plan(options: ProfileOptions) -> ProfilePlan:
     """Check what is asked for, and find or build the program. Raises NsyswrapError before anything is run."""
-    if os.path.basename(asked.program[0]) == "nsys" and asked.program[1:2] == ("profile",):  # noqa: PTH119 - of any text
-        advice = advice_for_nsys(command, "nsyswrap profile", asked.program[2:])
+    if os.path.basename(options.program[0]) == "nsys" and options.program[1:2] == ("profile",):  # noqa: PTH119 - of any text
+        advice = advice_for_nsys(command, "nsyswrap profile", options.program[2:])
         raise UsageError("nsyswrap profile starts nsys itself", advice)
-    check_csv_folder(asked.csv_folder)
-    rank = detect_rank(asked.ranks)
-    if asked.repeat or asked.compare_bare:
+    check_csv_folder(options.csv_folder)
+    rank = detect_rank(options.ranks)
+    if options.repeat or options.compare_bare:
         repeats.check(
-            repeats_run=bool(asked.repeat),
+            repeats_run=bool(options.repeat),
             in_launch=bool(rank),
-            shows_reports=bool(asked.reports or asked.csv_folder),
-            compares_cut_runs=asked.compare_bare and asked.recording.may_end_program,
+            shows_reports=bool(options.reports or options.csv_folder),
+            compares_cut_runs=options.compare_bare and options.recording.may_end_program,
         )
-    _check_reports(asked.reports, rank)
-    program = _program(asked)
-    asked, notes = _without_ranges_of_jax(asked, program)
+    _check_reports(options.reports, rank)
+    program = _program(options)
+    options, notes = _without_ranges_of_jax(options, program)
     if program.warning:
         notes = (f"nsyswrap: {program.warning}", *notes)
-    return ProfilePlan(asked, program, rank, notes)
+    return ProfilePlan(options, program, rank, notes)
 
 
-def _program(asked: ProfileOptions) -> Program:
-    recording = asked.recording
+def _program(options: ProfileOptions) -> Program:
+    recording = options.recording
     try:
         return record_program.resolve(
-            asked.program, module=asked.module, arch=recording.arch, nvcc_words=recording.nvcc
+            options.program, module=options.module, arch=recording.arch, nvcc_words=recording.nvcc
         )
     except ProgramNotFound as error:
-        if recording.modules is None or error.hint or not asked.program[1:]:
+        if recording.modules is None or error.hint or not options.program[1:]:
             raise
         raise ProgramNotFound(
             error.message, "the depth of --modules is a number, such as --modules 3"
         ) from None
 
 
-def _without_ranges_of_jax(asked: ProfileOptions, program: Program) -> tuple[ProfileOptions, tuple[str, ...]]:
+def _without_ranges_of_jax(
+    options: ProfileOptions, program: Program
+) -> tuple[ProfileOptions, tuple[str, ...]]:
     """Return the options without NVTX for a program that imports JAX, and notes for the user.
 
     They stay as they are if the user chose what is traced, or options that need ranges.
     The texts of XLA's ranges break the import of nsys 2025.3, and with it all kernels are lost.
     """
     source = click.get_current_context().get_parameter_source("trace")
-    options = asked.recording
+    recording = options.recording
     if source is not click.core.ParameterSource.DEFAULT or not (
         package := python_imports.first_import(program.argv, python_imports.JAX)
     ):
-        return asked, ()
-    if options.marks or (options.recorded_range or "").startswith("nvtx:"):
-        return asked, (
+        return options, ()
+    if recording.marks or (recording.recorded_range or "").startswith("nvtx:"):
+        return options, (
             f"nsyswrap: the program imports {package}: with NVTX ranges nsys 2025 loses all kernels of JAX",
             "  if it does, omit the options that need these ranges",
         )
-    return replace(asked, recording=replace(options, trace=_WITHOUT_RANGES)), (
+    return replace(options, recording=replace(recording, trace=_WITHOUT_RANGES)), (
         f"nsyswrap: the program imports {package}: recording without NVTX ranges (--trace cuda)",
         "  with them nsys 2025 loses all kernels of JAX; to record them anyway: --trace cuda,nvtx",
     )
@@ -290,17 +292,17 @@ def _shell_line(argv: Sequence[str], env: Mapping[str, str]) -> str:
 
 def _record(plan: ProfilePlan) -> Status:
     """Run the program under nsys, as often as asked for, and show what was recorded."""
-    asked = plan.asked
-    if asked.compare_bare and not asked.confirmed:
-        repeats.confirm_bare_runs(asked.repeat or 1)
+    options = plan.options
+    if options.compare_bare and not options.confirmed:
+        repeats.confirm_bare_runs(options.repeat or 1)
     spec = plan.spec(make_folder=True)
     progress = (lambda _: None) if plan.rank else _importing(progress_line())
     callbacks = record_program.Callbacks(progress=progress, broken=note_broken, renamed=note_renamed)
-    if asked.repeat or asked.compare_bare:
+    if options.repeat or options.compare_bare:
         repeats.note_pipe()
-    if asked.repeat:
-        return repeats.record_repeats(spec, asked.repeat, callbacks, compares=asked.compare_bare)
-    if asked.compare_bare:
+    if options.repeat:
+        return repeats.record_repeats(spec, options.repeat, callbacks, compares=options.compare_bare)
+    if options.compare_bare:
         spec, stopped = repeats.run_bare_first(spec)
         if stopped:
             note(f"nsyswrap: {stopped.message}")
@@ -308,9 +310,9 @@ def _record(plan: ProfilePlan) -> Status:
     run = api.run(spec, callbacks)
     try:
         if plan.rank:
-            plan.rank.show(run, asked.reports, asked.csv_folder)
+            plan.rank.show(run, options.reports, options.csv_folder)
         else:
-            show_run(run, partial(_show_capture, run, asked))
+            show_run(run, partial(_show_capture, run, options))
     except OSError:  # stdout is closed, or the disk is full: the program's exit code matters more
         if not run.status.exit_code:
             raise
@@ -381,23 +383,25 @@ def show_run(run: Run, show_capture: Callable[[], None]) -> None:
             note(f"timeline    nsys-ui {folder}/{REPORT}   ({warning})")
 
 
-def _show_capture(run: Run, asked: ProfileOptions) -> None:
+def _show_capture(run: Run, options: ProfileOptions) -> None:
     """Print the summary, or the requested reports."""
-    layout, capture = terminal_layout(asked.top), run.capture
-    wanted = asked.reports or asked.csv_folder
+    layout, capture = terminal_layout(options.top), run.capture
+    wanted = options.reports or options.csv_folder
     tables = (
-        make_tables({"": capture}, reports.parse_all(asked.reports or reports.SUMMARIES))[0] if wanted else []
+        make_tables({"": capture}, reports.parse_all(options.reports or reports.SUMMARIES))[0]
+        if wanted
+        else []
     )
-    if not asked.reports:
+    if not options.reports:
         says_ending = run.status.outcome == "program_failed" or not run.status.message
         say(summary_text(capture, layout, with_ending=says_ending), styled=True)
-    elif not asked.csv_folder:
+    elif not options.csv_folder:
         say(tables_text(tables, layout), styled=True)
-    note_silence(capture, on_screen=not asked.reports)
-    if asked.compare_bare and run.status.outcome == "done":
+    note_silence(capture, on_screen=not options.reports)
+    if options.compare_bare and run.status.outcome == "done":
         repeats.show_cost([run.folder])
-    if asked.csv_folder and tables:
-        write_csv(asked.csv_folder, tables, layout)
+    if options.csv_folder and tables:
+        write_csv(options.csv_folder, tables, layout)
 
 
 @dataclass(frozen=True)

@@ -165,24 +165,26 @@ _SCREENS = 5  # of the captures in a folder
 @csv_option(OUTPUT)
 @option(OUTPUT, "--like-nsys", is_flag=True, help="Name files as nsys, by --csv PREFIX.")
 @csv_safe_option
-def command(**options: Any) -> None:
+def command(**values: Any) -> None:
     """Show captures: one screen, or reports in any format.
 
     CAPTURE is a run folder or any file of nsys; by default the newest run.
     """
-    asked = _parse(options)
-    sys.exit(_show_alone(asked) if asked.stands_alone else _show(_plan(asked)))
+    options = _parse(values)
+    sys.exit(_show_alone(options) if options.stands_alone else _show(_plan(options)))
 
 
-def _parse(options: dict[str, Any]) -> ReportOptions:
+def _parse(values: dict[str, Any]) -> ReportOptions:
     """Return what is asked for, by the options and by the user's settings."""
-    options |= _with_more_reports(options["captures"], options["reports"])
-    options["form"] = _form(options["output"], options["form"])
-    asked = report_options.ReportOptions(**options)
-    if asked.format.for_people:
-        return asked
+    values |= _with_more_reports(values["captures"], values["reports"])
+    values["form"] = _form(values["output"], values["form"])
+    options = report_options.ReportOptions(**values)
+    if options.format.for_people:
+        return options
     # the user's settings are not about files for programs
-    return dataclasses.replace(asked, **{name: value for name, value in _UNSET.items() if _is_setting(name)})
+    return dataclasses.replace(
+        options, **{name: value for name, value in _UNSET.items() if _is_setting(name)}
+    )
 
 
 def _with_more_reports(captures: Sequence[Path], named: Sequence[str]) -> dict[str, tuple[Any, ...]]:
@@ -207,45 +209,45 @@ def _is_setting(name: str) -> bool:
 
 
 class ReportPlan(NamedTuple):
-    """What is shown: ``requests`` of the captures of ``asked``, which were ``given`` as files or folders."""
+    """What is shown: ``requests`` of the captures of ``options``, ``given`` as files or folders."""
 
-    asked: ReportOptions
+    options: ReportOptions
     given: Sequence[Path]
     requests: Sequence[ReportRequest]
 
     @property
     def shows_screens(self) -> bool:
         """True if each capture is shown as a screen."""
-        return self.asked.is_screen and not self.asked.csv_folder
+        return self.options.is_screen and not self.options.csv_folder
 
 
-def _plan(asked: ReportOptions) -> ReportPlan:
+def _plan(options: ReportOptions) -> ReportPlan:
     """Check what is asked for, and note what of it makes no difference. No capture is opened."""
-    given, asked = asked.captures, asked.with_folders_opened()
-    if asked.rank_reports and not asked.by:
-        note(f"nsyswrap: {asked.rank_reports[0]} compares ranks: --by rank is assumed")
-    asked.check()
-    plan = ReportPlan(asked, given, asked.requests)
-    _note_whole_files(asked)
-    _note_unchosen_steps(asked, plan.requests)
+    given, options = options.captures, options.with_folders_opened()
+    if options.rank_reports and not options.by:
+        note(f"nsyswrap: {options.rank_reports[0]} compares ranks: --by rank is assumed")
+    options.check()
+    plan = ReportPlan(options, given, options.requests)
+    _note_whole_files(options)
+    _note_unchosen_steps(options, plan.requests)
     return plan
 
 
 def _show(plan: ReportPlan) -> int:
     """Read the captures, and show them. Return the exit code of captures that cannot be read."""
-    asked, given = plan.asked, plan.given
-    if asked.by_rank:
+    options, given = plan.options, plan.given
+    if options.by_rank:
         return _show_ranks(plan)
-    if plan.shows_screens and not asked.output and repeats.are_repeats(given):
-        return repeats.show(given[0], asked.opener())
+    if plan.shows_screens and not options.output and repeats.are_repeats(given):
+        return repeats.show(given[0], options.opener())
     if not plan.shows_screens:
         advice = CommandHint.of(["nsyswrap", "collect", *given], "{} writes the tables of all")
-        folders.check_number(asked.captures, given, _MOST_OPEN, "report reads", advice)
+        folders.check_number(options.captures, given, _MOST_OPEN, "report reads", advice)
     limit = _SCREENS if plan.shows_screens and any(map(folders.is_folder, given)) else None
-    captures, left_out = open_all(asked.captures[:limit], asked.opener(), as_screens=plan.shows_screens)
+    captures, left_out = open_all(options.captures[:limit], options.opener(), as_screens=plan.shows_screens)
     if plan.shows_screens:
-        _show_screens(captures.values(), asked)
-        if more := asked.captures[limit or len(asked.captures) :]:
+        _show_screens(captures.values(), options)
+        if more := options.captures[limit or len(options.captures) :]:
             note(f"nsyswrap: not shown: {folders.listed(more)}")
             note(f"  name those to show, or compare all: nsyswrap collect {shlex.join(map(str, given))}")
     elif captures:
@@ -254,17 +256,17 @@ def _show(plan: ReportPlan) -> int:
     return not_read.exit_code_of(left_out)
 
 
-def _note_whole_files(asked: ReportOptions) -> None:
+def _note_whole_files(options: ReportOptions) -> None:
     """Say that the files of --csv have all rows and whole names."""
-    if asked.csv_folder and asked.readable and not _is_setting("readable"):
+    if options.csv_folder and options.readable and not _is_setting("readable"):
         note("nsyswrap: --readable does not change names in the files of --csv")
-    if asked.csv_folder and asked.top and not _is_setting("top"):
+    if options.csv_folder and options.top and not _is_setting("top"):
         note("nsyswrap: --top does not limit the files of --csv")
 
 
-def _note_unchosen_steps(asked: ReportOptions, requests: Sequence[ReportRequest]) -> None:
+def _note_unchosen_steps(options: ReportOptions, requests: Sequence[ReportRequest]) -> None:
     """Name the reports for which --steps makes no difference."""
-    if not asked.steps or not asked.named_reports or _is_setting("steps"):
+    if not options.steps or not options.named_reports or _is_setting("steps"):
         return
     names = [request.report.name for request in requests if not request.report.judges_steps]
     if names:
@@ -275,16 +277,16 @@ def _note_unchosen_steps(asked: ReportOptions, requests: Sequence[ReportRequest]
 def _write_tables(
     captures: Mapping[str, Capture], plan: ReportPlan, left_out: Sequence[UnreadCapture]
 ) -> None:
-    asked, requests = plan.asked, plan.requests
-    if asked.writes_in_turn:
-        made = map(asked.arranged, tables_in_turn(captures, requests, of_several=bool(left_out)))
-        if asked.like_nsys:
-            _write_like_nsys(made, asked, [request.report.name + request.suffix for request in requests])
+    options, requests = plan.options, plan.requests
+    if options.writes_in_turn:
+        made = map(options.arranged, tables_in_turn(captures, requests, of_several=bool(left_out)))
+        if options.like_nsys:
+            _write_like_nsys(made, options, [request.report.name + request.suffix for request in requests])
         else:
-            _write_in_turn(made, asked)
+            _write_in_turn(made, options)
         return
-    selection, answers = asked.selection, {}
-    if asked.begins_with_answer:  # the tables are of the same part, as on the screen
+    selection, answers = options.selection, {}
+    if options.begins_with_answer:  # the tables are of the same part, as on the screen
         selection = selection.decided(as_nsys=False)
         captures = {label: capture.decided() for label, capture in captures.items()}
         answers = {label: summary.answer_with_lines(capture) for label, capture in captures.items()}
@@ -294,110 +296,114 @@ def _write_tables(
 
 def _show_ranks(plan: ReportPlan) -> int:
     """Show the reports by rank, and return the exit code of captures that cannot be read."""
-    asked = plan.asked
-    members, left_out = report_ranks.opened(asked.captures, asked.opener())
-    if left_out and len(members) == 1 and asked.rank_reports:
+    options = plan.options
+    members, left_out = report_ranks.opened(options.captures, options.opener())
+    if left_out and len(members) == 1 and options.rank_reports:
         note(f"nsyswrap: {members[0].label} is the only rank that can be read: nothing to compare it with")
     elif members:
         captures = {member.label: member.capture for member in members}
-        job = report_ranks.answer(members) if asked.answers_job else None
-        tables, missing = report_ranks.make(members, plan.requests, asked.rank_reports)
-        _write(formats.Document(tables, captures, asked.selection, missing, not_read=left_out, job=job), plan)
+        job = report_ranks.answer(members) if options.answers_job else None
+        tables, missing = report_ranks.make(members, plan.requests, options.rank_reports)
+        _write(
+            formats.Document(tables, captures, options.selection, missing, not_read=left_out, job=job), plan
+        )
         note_replaced(captures.values())
     return not_read.exit_code_of(left_out)
 
 
-def _show_alone(asked: ReportOptions) -> int:
+def _show_alone(options: ReportOptions) -> int:
     """Show what --explain, --list or --ncu ask for, and return the exit code."""
-    asked.check_alone()
+    options.check_alone()
     exit_code = 0
-    if asked.ncu is not None:
-        ncu.check_kernel(asked.ncu)
-        (capture,) = asked.captures or (newest_capture(),)
-        text = ncu.command_text(asked.opener()(capture), asked.ncu)
-    elif asked.explain:
-        text = (report_ranks if asked.explain in ranks.NAMES else explain).explain(asked.explain)
+    if options.ncu is not None:
+        ncu.check_kernel(options.ncu)
+        (capture,) = options.captures or (newest_capture(),)
+        text = ncu.command_text(options.opener()(capture), options.ncu)
+    elif options.explain:
+        text = (report_ranks if options.explain in ranks.NAMES else explain).explain(options.explain)
     else:
-        text, exit_code = explain.listing(folders.captures_in(asked.captures))
-    _emit(text, asked.output)
+        text, exit_code = explain.listing(folders.captures_in(options.captures))
+    _emit(text, options.output)
     return exit_code
 
 
-def _show_screens(captures: Iterable[Capture], asked: ReportOptions) -> None:
+def _show_screens(captures: Iterable[Capture], options: ReportOptions) -> None:
     for number, capture in enumerate(captures):
-        if len(asked.captures) > 1:
+        if len(options.captures) > 1:
             heading = f"== {printable(str(capture.source))}"
             say(f"\n{heading}" if number else heading)
-        in_file = asked.output is not None
+        in_file = options.output is not None
         text = summary_text(
-            capture, asked.layout, options=asked.selecting, readable=asked.readable, in_file=in_file
+            capture, options.layout, options=options.selecting, readable=options.readable, in_file=in_file
         )
-        _emit(text, asked.output)
+        _emit(text, options.output)
         note_silence(capture, on_screen=not in_file)
 
 
 def _write(document: Document, plan: ReportPlan) -> None:
     """Print the tables or write them to files. Raises NotInCapture if there are none."""
-    asked = plan.asked
-    if not asked.format.has_envelope:
+    options = plan.options
+    if not options.format.has_envelope:
         check_made(document.tables, document.captures)
-    prints_selection = asked.prints_tables and (asked.format.for_people or asked.format.has_envelope)
+    prints_selection = options.prints_tables and (options.format.for_people or options.format.has_envelope)
     if not prints_selection:
         note_selection(document.tables)
-    document = document._replace(tables=list(map(asked.arranged, document.tables)))
-    if asked.csv_folder:
-        write_csv(asked.csv_folder, document.tables, asked.layout)
-    if not asked.prints_tables:
+    document = document._replace(tables=list(map(options.arranged, document.tables)))
+    if options.csv_folder:
+        write_csv(options.csv_folder, document.tables, options.layout)
+    if not options.prints_tables:
         return
-    with writing_step(f"writing {asked.form} …", to_stdout=not asked.output):
-        document = document._replace(tables=[_for_program(table, asked) for table in document.tables])
-        if asked.readable:
+    with writing_step(f"writing {options.form} …", to_stdout=not options.output):
+        document = document._replace(tables=[_for_program(table, options) for table in document.tables])
+        if options.readable:
             document = document._replace(tables=names.readable_tables(document.tables))
-        with ascii_layout(active=asked.layout.ascii and asked.form == "text"):
-            contents = asked.format.render(document, asked.layout)
-        if asked.format.is_binary:
-            _write_files(contents, asked.output or Path())
+        with ascii_layout(active=options.layout.ascii and options.form == "text"):
+            contents = options.format.render(document, options.layout)
+        if options.format.is_binary:
+            _write_files(contents, options.output or Path())
             return
-        if asked.form != "text":
-            for_people = asked.format.for_people
-            _emit(formats.in_one(contents.values()), asked.output, is_data=True, for_people=for_people)
+        if options.form != "text":
+            for_people = options.format.for_people
+            _emit(formats.in_one(contents.values()), options.output, is_data=True, for_people=for_people)
             return
         left_out = [f"not read: {printable(capture.text)}" for capture in document.not_read]
         job = [_job_text(document.job[1], plan)] if document.job else []
-        content = "\n".join([*(left_out if asked.output else ()), *job, *map(str, contents.values())])
-        if not asked.output:
+        content = "\n".join([*(left_out if options.output else ()), *job, *map(str, contents.values())])
+        if not options.output:
             sources = plan.given or [capture.source for capture in document.captures.values()]
-            again = report_command(*sources, options=asked.selecting)
+            again = report_command(*sources, options=options.selecting)
             content = content.replace(_OF_ANY_CAPTURE, f"{again} -")
-        _emit(content, asked.output)
+        _emit(content, options.output)
 
 
 def _job_text(lines: Iterable[AnswerLine], plan: ReportPlan) -> str:
     """Return the answer over all ranks; with the command that shows them again, but in a file."""
-    asked = plan.asked
-    if not asked.output:
-        command = report_command(*plan.given or asked.captures, options=["--by", "rank", *asked.selecting])
+    options = plan.options
+    if not options.output:
+        command = report_command(
+            *plan.given or options.captures, options=["--by", "rank", *options.selecting]
+        )
         lines = answer.with_command(lines, command)
     return text_format.styled(
-        summary_screen.answer_texts(lines, asked.layout.width), color=asked.layout.color
+        summary_screen.answer_texts(lines, options.layout.width), color=options.layout.color
     )
 
 
-def _write_in_turn(tables: Iterator[Table], asked: ReportOptions) -> None:
+def _write_in_turn(tables: Iterator[Table], options: ReportOptions) -> None:
     """Write each table before the next is made, into the folder of --csv or one after the other."""
-    if asked.csv_folder:
-        write_csv(asked.csv_folder, tables, asked.layout)
+    if options.csv_folder:
+        write_csv(options.csv_folder, tables, options.layout)
     else:
-        _emit(formats.in_one(_contents(tables, asked)), asked.output, is_data=True)
+        _emit(formats.in_one(_contents(tables, options)), options.output, is_data=True)
 
 
-def _write_like_nsys(tables: Iterator[Table], asked: ReportOptions, names: Sequence[str]) -> None:
+def _write_like_nsys(tables: Iterator[Table], options: ReportOptions, names: Sequence[str]) -> None:
     """Write the files of `nsys stats --format csv -o PREFIX`, empty ones for reports without a table."""
-    prefix, missing = asked.csv_folder or Path(), set(names)
+    prefix, missing = options.csv_folder or Path(), set(names)
     links.check(prefix.parent)
     with suppress(NotInCapture):  # nsys ends with 0
         while (table := next(tables, None)) is not None:
-            (content,) = formats.find_format("csv").render(formats.Document([table]), asked.layout).values()
+            (content,) = formats.find_format("csv").render(formats.Document([table]), options.layout).values()
             files.write(prefix.with_name(f"{prefix.name}_{table.label}.csv"), content, follow=False)
             missing.discard(table.label)
             del table, content
@@ -406,19 +412,19 @@ def _write_like_nsys(tables: Iterator[Table], asked: ReportOptions, names: Seque
     note(f"wrote {counted(len(names), 'CSV files')} {prefix}_*.csv")
 
 
-def _contents(tables: Iterator[Table], asked: ReportOptions) -> Iterator[Content]:
+def _contents(tables: Iterator[Table], options: ReportOptions) -> Iterator[Content]:
     while (table := next(tables, None)) is not None:
-        document = formats.Document([_for_program(table, asked)])
-        contents = asked.format.render(document, asked.layout).values()
+        document = formats.Document([_for_program(table, options)])
+        contents = options.format.render(document, options.layout).values()
         del table, document  # or it would be there while the next is made
         yield from contents
 
 
-def _for_program(table: Table, asked: ReportOptions) -> Table:
+def _for_program(table: Table, options: ReportOptions) -> Table:
     """Return the first rows of a table for a format that does not limit them itself, and print how many."""
-    if asked.top is None or asked.format.for_people or len(table) <= asked.top:
+    if options.top is None or options.format.for_people or len(table) <= options.top:
         return table
-    first = table.first(asked.top)
+    first = table.first(options.top)
     rows = f"{len(first):,} of {len(table):,} rows (--top)"
     note(f"nsyswrap: {table.label}: {rows}")
     return dataclasses.replace(first, left_out=table.left_out, notes=(*table.notes, rows))

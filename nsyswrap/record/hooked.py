@@ -205,17 +205,17 @@ def shortfall(options: RecordingOptions, hooked: HookNotes, program: str) -> str
     return _missing_steps(options.steps, hooked.first, hooked, program)
 
 
-def _missing_steps(asked: str, first: int, hooked: HookNotes, program: str) -> str:
+def _missing_steps(steps: str, first: int, hooked: HookNotes, program: str) -> str:
     if hooked.last is None:
         last = hooked.steps - 1
         done = f"step {first}" if last == first else f"steps {first}-{last}" if last > first else ""
-        words = f"recorded {done} of {asked}" if done else f"recorded only a part of step {first}"
+        words = f"recorded {done} of {steps}" if done else f"recorded only a part of step {first}"
         return f"{words}: {program} ended after {_steps(hooked.steps)}"
     if hooked.unseen_start and first == 0:
         return "step 0 is recorded from its end on: no module was called before its optimizer stepped"
-    if (first, hooked.last) == parse_steps(asked):
+    if (first, hooked.last) == parse_steps(steps):
         return ""
-    recorded = f"recorded steps {first}-{hooked.last} instead of {asked}"
+    recorded = f"recorded steps {first}-{hooked.last} instead of {steps}"
     return f"{recorded}: steps were counted late, as {_LATE}"
 
 

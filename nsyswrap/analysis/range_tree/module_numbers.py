@@ -46,8 +46,8 @@ class _Moments(NamedTuple):
         return _Moments(*(field[rows] for field in self))
 
 
-def recorded_numbers(whole: Capture, ranges: NestedRanges, asked: Ints) -> OperationNumbers:
-    """Return where the numbers in ``asked`` were recorded, each once or several times, or not at all."""
+def recorded_numbers(whole: Capture, ranges: NestedRanges, sequence_numbers: Ints) -> OperationNumbers:
+    """Return where these numbers were recorded, each once or several times, or not at all."""
     moments = _moments(whole, ranges)
     if not len(moments.time):
         return OperationNumbers(*(np.empty(0, np.int64),) * 4)
@@ -56,7 +56,7 @@ def recorded_numbers(whole: Capture, ranges: NestedRanges, asked: Ints) -> Opera
     last = np.append((np.diff(moments.thread) != 0) | (np.diff(moments.number) < 0), [True])
     open_end = np.where(moments.module >= 0, np.iinfo(np.int64).max, moments.number)
     following = np.where(last, open_end, following)
-    numbers = np.unique(asked)
+    numbers = np.unique(sequence_numbers)
     first, end = np.searchsorted(numbers, moments.number), np.searchsorted(numbers, following)
     times = np.maximum(end - first, 0)
     which = np.repeat(np.arange(len(times)), times)

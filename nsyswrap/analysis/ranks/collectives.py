@@ -253,10 +253,10 @@ def match(members: Sequence[RankCapture]) -> CollectiveMatches:
     own_kernels = [_own_kernels(member.everything) for member in members]
     groups, notes, doubts = [], list[Note](), list[Note]()
     for key in dict.fromkeys(key for of_member in sequences for key in of_member):
-        having = [number for number, of_member in enumerate(sequences) if key in of_member]
-        counts = [len(sequences[number][key]) for number in having]
+        ranks = [number for number, of_member in enumerate(sequences) if key in of_member]
+        counts = [len(sequences[number][key]) for number in ranks]
         name = key[1].partition("(")[0].partition("<")[0]
-        if len(having) < _FEWEST_RANKS:
+        if len(ranks) < _FEWEST_RANKS:
             notes.append(alone := Note("collective_alone", {"name": name}))
             if isinstance(key[0], int):  # otherwise the other ranks of the communicator were not profiled
                 doubts.append(alone)
@@ -265,26 +265,26 @@ def match(members: Sequence[RankCapture]) -> CollectiveMatches:
             numbers: Numbers = {"name": name, "least": min(counts), "most": max(counts)}
             notes.append(Note("collectives_uneven", numbers))
             doubts.append(Note("collectives_uneven_doubt", numbers))
-        rows = np.array([sequences[number][key][: min(counts)] for number in having])
-        if apart := _apart(members, having, rows):
+        rows = np.array([sequences[number][key][: min(counts)] for number in ranks])
+        if apart := _apart(members, ranks, rows):
             numbers = {"name": name, "apart": apart, "of": rows.shape[1]}
             notes.append(Note("collectives_apart", numbers))
             doubts.append(Note("collectives_apart_doubt", numbers))
             continue
-        groups.append(_group(members, key[1], having, rows, own_kernels))
+        groups.append(_group(members, key[1], ranks, rows, own_kernels))
     return CollectiveMatches(
         tuple(group for group in groups if group.row.shape[1]), tuple(notes), tuple(doubts)
     )
 
 
-def _apart(members: Sequence[RankCapture], having: list[int], rows: NDArray[Any]) -> int:
+def _apart(members: Sequence[RankCapture], ranks: list[int], rows: NDArray[Any]) -> int:
     """Return how many collectives are not at the same time on all ranks; 0 if these are few.
 
     Each rank's clock is shifted so that the ends fit best. This needs no common clock.
     """
     if rows.shape[1] < _FEWEST_TO_SHIFT:
         return 0
-    start, end = _times(members, having, rows)
+    start, end = _times(members, ranks, rows)
     shift = np.median(end - end[0], axis=1).astype(np.int64)[:, None]
     apart = (start - shift).max(axis=0) > (end - shift).min(axis=0) + _SLACK_NS
     return int(apart.sum()) if apart.mean() > _MOST_APART else 0
@@ -314,28 +314,28 @@ def _sequences(capture: Capture) -> dict[Key, NDArray[Any]]:
 def _group(
     members: Sequence[RankCapture],
     name: str,
-    having: list[int],
+    ranks: list[int],
     rows: NDArray[Any],
     own_kernels: Sequence[Mapping[int, IntervalSet]],
 ) -> Collectives:
     kept = np.ones(rows.shape[1], dtype=bool)
-    for number, mine in zip(having, rows, strict=True):
+    for number, mine in zip(ranks, rows, strict=True):
         kept &= np.isin(mine, selected_kernels(members[number]))
     rows = rows[:, kept]
-    start, end = _times(members, having, rows)
+    start, end = _times(members, ranks, rows)
     waited = start + (_waiting(start, end) if rows.shape[1] else 0)
     hidden = np.zeros_like(start)
-    for i, (number, mine) in enumerate(zip(having, rows, strict=True)):
+    for i, (number, mine) in enumerate(zip(ranks, rows, strict=True)):
         devices = members[number].everything.columns("kernel", "device_id")["device_id"][mine]
         for device, cover in own_kernels[number].items():
             here = devices == device
             hidden[i, here] = cover.within(start[i, here], waited[i, here])
-    return Collectives(name, tuple(having), rows, start, end, hidden)
+    return Collectives(name, tuple(ranks), rows, start, end, hidden)
 
 
-def _times(members: Sequence[RankCapture], having: list[int], rows: NDArray[Any]) -> list[NDArray[Any]]:
+def _times(members: Sequence[RankCapture], ranks: list[int], rows: NDArray[Any]) -> list[NDArray[Any]]:
     """Return start and end of the kernels in ``rows``, in ns."""
-    times = [members[number].everything.columns("kernel", "start_ns", "end_ns") for number in having]
+    times = [members[number].everything.columns("kernel", "start_ns", "end_ns") for number in ranks]
     return [
         np.array([time[field][mine] for time, mine in zip(times, rows, strict=True)])
         for field in ("start_ns", "end_ns")
