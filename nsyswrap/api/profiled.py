@@ -126,12 +126,12 @@ def kernels(captures: Sequence[Capture], pattern: str) -> MatchedEvents:
             raise NotInCapture(
                 f"{capture.source} has CUDA graphs without their kernels", "profile with graphs='node'"
             )
-    return _named(captures, "kernel", "kernels", pattern, _is_kernel)
+    return _named(captures, "kernel", "kernels", pattern, gate.matches)
 
 
 def calls(captures: Sequence[Capture], pattern: str) -> MatchedEvents:
     """Return the API calls whose name matches. Raises NotInCapture if CUDA was not traced."""
-    return _named(captures, "api", "API calls", pattern, _fits)
+    return _named(captures, "api", "API calls", pattern, fnmatchcase)
 
 
 def copies(captures: Sequence[Capture], pattern: str) -> MatchedEvents:
@@ -173,21 +173,14 @@ def _named(
             durations.append(np.empty(0, np.int64))
             continue
         codes, names = name_codes(capture.viewed(names="full", nvtx_names=False), kind)
-        rows = np.array([fits(name or "", pattern) for name in names], bool)[codes]
+        matching = [name == pattern or fits(name or "", pattern) for name in names]
+        rows = np.array(matching, bool)[codes]
         durations.append(_durations(capture, kind)[rows])
         if not rows.any():
             others |= {readable(name) for name in names if name}
     return MatchedEvents(
         noun, pattern, tuple(durations), why_none=_others(noun, others) or _why_none(captures)
     )
-
-
-def _fits(name: str, pattern: str) -> bool:
-    return name == pattern or fnmatchcase(name, pattern)
-
-
-def _is_kernel(name: str, pattern: str) -> bool:
-    return name == pattern or gate.matches(name, pattern)
 
 
 def _is_kind(label: str, pattern: str) -> bool:

@@ -65,8 +65,9 @@ class StoredRun:
     @property
     def states(self) -> Counter[str]:
         """How many members are in each state: an outcome, or running, unfinished, planned, lost, damaged."""
-        state_of = _planned_state if self.kind == "batch" else _state
-        return Counter(map(state_of, self.members))
+        if self.kind == "batch":
+            return Counter(read_state(folder).state for folder in self.members)
+        return Counter(map(_state, self.members))
 
     @property
     def newest(self) -> float:
@@ -174,10 +175,6 @@ def _with_ranks(members: Iterable[Path]) -> Iterator[Path]:
         if not paths.is_link(member):
             yield from (path for path in rank_folders(member).values() if not paths.is_link(path))
         yield member
-
-
-def _planned_state(folder: Path) -> str:
-    return read_state(folder).state
 
 
 def _state(folder: Path) -> str:

@@ -16,7 +16,7 @@ from nsyswrap.base.version import version
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.selection import EVERYTHING, Selection
 from nsyswrap.render.delimited import rows_in_blocks
-from nsyswrap.render.formats import Document, Format, Layout
+from nsyswrap.render.formats import Document, Format
 from nsyswrap.reports.answer import as_dict
 from nsyswrap.reports.make import MissingReport, combine
 from nsyswrap.reports.table import Table
@@ -173,8 +173,4 @@ def _line(value: object) -> str:
     return json.dumps(value, allow_nan=False)
 
 
-def _document(document: Document, _: Layout) -> dict[str, Iterator[bytes]]:
-    return {"reports.json": envelope(document)}
-
-
-FORMAT = Format(_document, has_envelope=True, has_answers=True)
+FORMAT = Format(lambda document, _: {"reports.json": envelope(document)}, has_envelope=True, has_answers=True)

@@ -91,16 +91,13 @@ def thread_slices(
     threads, code = distinct(thread)
     order = drawing_order(code, len(threads), rank, start, end)
     rows_of = rows_by_lane(code, len(threads), order)
+    packed = (lambda start, _: np.zeros(len(start), np.int8)) if points else nested
     lanes = [
         (tracks.thread_lane(int(threads[of]), name, sublane), rows)
-        for of, sublane, rows in sublanes(rows_of, start, end, _one_lane if points else nested)
+        for of, sublane, rows in sublanes(rows_of, start, end, packed)
     ]
     slices, rows = Slices.of(lanes, (start, end, style), calling=True, points=points)
     return slices, call[rows]
-
-
-def _one_lane(start: NDArray[Any], _: NDArray[Any]) -> NDArray[Any]:
-    return np.zeros(len(start), np.int8)
 
 
 def cpu_page_faults(capture: Capture, tracks: CaptureLanes, styles: SliceStyles) -> Slices:

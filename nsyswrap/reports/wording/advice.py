@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from nsyswrap.analysis.finding import Finding, FindingKind, Numbers, Status
@@ -543,10 +544,6 @@ def _synchronizing(numbers: Numbers) -> _Variant:
     return {"sentence": f"Waiting for the GPU{where} {effect}"}, {}
 
 
-def _loading_in_loop(numbers: Numbers) -> _Variant:
-    return {"sentence": "the GPU is idle for {idle_ns} in the steps"} if numbers["steps"] else {}, {}
-
-
 def _spikes(numbers: Numbers) -> _Variant:
     steps = numbers["step_numbers"]
     more = {
@@ -651,10 +648,6 @@ def _elementwise_chains(numbers: Numbers) -> _Variant:
     return {}, {"listed": _listed([shorten(name, _OPERATION) for name in operations], _MOST_OPERATIONS)}
 
 
-def _last_wave(numbers: Numbers) -> _Variant:
-    return {}, {"listed": f"{numbers['waves']:.2f}"}
-
-
 def _few_blocks(numbers: Numbers) -> _Variant:
     median = numbers["median_blocks"]
     blocks = f"{median:g} block{'' if median == 1 else 's'}"
@@ -674,15 +667,7 @@ def _pageable_copies(numbers: Numbers) -> _Variant:
     return {"evidence": evidence + ahead} if "ahead_ns" in numbers else {}, {}
 
 
-def _copies_not_overlapped(numbers: Numbers) -> _Variant:
-    return _held_up("copies_not_overlapped", numbers, "them")
-
-
-def _exposed_communication(numbers: Numbers) -> _Variant:
-    return _held_up("exposed_communication", numbers, "it")
-
-
-def _held_up(kind: FindingKind, numbers: Numbers, blocker: str) -> _Variant:
+def _held_up(kind: FindingKind, blocker: str, numbers: Numbers) -> _Variant:
     """Return evidence that launched work waits on the GPU, and in which stream."""
     if "blocked_ns" not in numbers:
         return {}, {}
@@ -750,10 +735,6 @@ _WITHOUT_RANGES = {
 }
 
 
-def _events_missing(numbers: Numbers) -> _Variant:
-    return _WITHOUT_RANGES if numbers.get("xla_broke_import") else {}, {}
-
-
 def _lost_events(numbers: Numbers) -> _Variant:
     """Return how to record less at once. With marked steps it is fewer of these."""
     first, last = numbers["first_step"], numbers["last_step"]
@@ -781,29 +762,26 @@ def _timed(numbers: Numbers) -> _Variant:
     return {}, {"listed": listed, "tolerance": f"{numbers['tolerance_percent']:.0f}"}
 
 
-def _ranges_differ(numbers: Numbers) -> _Variant:
-    return {}, {"listed": _listed(list(map(repr, numbers["names"])), _MOST_NAMES)}
-
-
 def _listed(texts: list[str], most: int) -> str:
     return ", ".join(texts[:most]) + (", ..." if len(texts) > most else "")
 
 
+_IDLE_IN_STEPS = {"sentence": "the GPU is idle for {idle_ns} in the steps"}
 _VARIANTS: Mapping[FindingKind, Callable[[Numbers], _Variant]] = {
     "launch_bound": _launch_bound,
     "host_bound": _host_bound,
     "waiting_for_input": _waiting_for_input,
     "synchronizing": _synchronizing,
-    "loading_in_loop": _loading_in_loop,
+    "loading_in_loop": lambda numbers: (_IDLE_IN_STEPS if numbers["steps"] else {}, {}),
     "spikes": _spikes,
     "casts": _casts,
     "layout_copies": _layout_copies,
     "elementwise_chains": _elementwise_chains,
     "few_blocks": _few_blocks,
-    "last_wave": _last_wave,
+    "last_wave": lambda numbers: ({}, {"listed": f"{numbers['waves']:.2f}"}),
     "pageable_copies": _pageable_copies,
-    "copies_not_overlapped": _copies_not_overlapped,
-    "exposed_communication": _exposed_communication,
+    "copies_not_overlapped": partial(_held_up, "copies_not_overlapped", "them"),
+    "exposed_communication": partial(_held_up, "exposed_communication", "it"),
     **dict.fromkeys(("one_kernel", "kernel_drifts", "kernel_varies"), _of_a_kernel),
     "waiting_for_rank": _waiting_for_rank,
     "idle_profiler": _idle,
@@ -818,9 +796,9 @@ _VARIANTS: Mapping[FindingKind, Callable[[Numbers], _Variant]] = {
     "idle_migration": _idle,
     "idle_pages_to_host": _idle,
     "idle_unknown": _idle,
-    "events_missing": _events_missing,
+    "events_missing": lambda numbers: (_WITHOUT_RANGES if numbers.get("xla_broke_import") else {}, {}),
     "lost_events": _lost_events,
     "timed_launch_only": _timed,
     "timed_earlier_work": _timed,
-    "ranges_differ": _ranges_differ,
+    "ranges_differ": lambda numbers: ({}, {"listed": _listed([*map(repr, numbers["names"])], _MOST_NAMES)}),
 }
