@@ -289,6 +289,57 @@ def test_recorded_loops_have_the_rate_that_the_program_measured(tmp_path: Path, 
     assert 40 * flops / (end - start).sum() / 1e3 == pytest.approx(tflops, rel=0.03)
 
 
+def trained(batch: int, inputs: int, outputs: int) -> int:
+    """Return the elements that a linear layer moves: forward, and for the gradients of input and weight."""
+    return 3 * (batch * inputs + inputs * outputs + batch * outputs)
+
+
+def convolved(  # noqa: PLR0913 -- as a convolution has them
+    inputs: int, size: int, outputs: int, *, side: int = 1, stride: int = 1, gradients: int = 2
+) -> int:
+    """Return the elements that a convolution of 32 images moves, forward and for each gradient."""
+    image = outputs * (size // stride) ** 2
+    return (1 + gradients) * (32 * inputs * size**2 + inputs * outputs * side**2 + 32 * image)
+
+
+def resnet_50() -> int:
+    total = convolved(3, 224, 64, side=7, stride=2, gradients=1) + trained(32, 2048, 1000)
+    inputs, size = 64, 56
+    for blocks, width, stride in ((3, 64, 1), (4, 128, 2), (6, 256, 2), (3, 512, 2)):
+        for block in range(blocks):
+            now = stride if block == 0 else 1
+            total += convolved(inputs, size, width) + convolved(width, size, width, side=3, stride=now)
+            total += convolved(width, size // now, 4 * width)
+            total += convolved(inputs, size, 4 * width, stride=now) if block == 0 else 0
+            inputs, size = 4 * width, size // now
+    return total
+
+
+GPT_LAYER = sum(trained(4096, *sides) for sides in ((768, 2304), (768, 768), (768, 3072), (3072, 768)))
+LLAMA_LAYER = sum(trained(2048, 1024, to) for to in (1024, 1024, 512, 512, 2816, 2816, 2816))
+# Elements of a head x heads of queries and outputs, of keys and values: once forward, twice backward.
+GPT_HEADS, LLAMA_HEADS = 3 * 8 * 512 * 64 * (12 * 4), 3 * 4 * 512 * 64 * (16 * 2 + 8 * 2)
+GEMM, ATTENTION = ("gemm", "convolution"), ("attention",)
+MOVED = {  # bytes: bfloat16, but for the ResNet and the angles of the Llama's positions
+    ("gpt", GEMM): 2 * 2 * (4 * GPT_LAYER + trained(4096, 768, 32000)),
+    ("gpt", ATTENTION): 2 * 2 * 4 * GPT_HEADS,
+    ("gpt", ("softmax",)): 2 * 2 * (2 + 3) * 4096 * 32000,  # the gradient reads two
+    ("gpt", ("norm",)): 2 * 4 * 9 * (2 + 3) * 4096 * 768,
+    ("resnet", GEMM): 4 * resnet_50(),
+    ("llama", GEMM): 2 * (4 * LLAMA_LAYER + trained(2048, 1024, 32000)) + 4 * (32 + 512 + 32 * 512),
+    ("llama", ATTENTION): 2 * 4 * LLAMA_HEADS,
+}
+
+
+@pytest.mark.parametrize(("name", "kinds"), MOVED)
+def test_recorded_steps_have_the_bytes_by_hand(tmp_path: Path, name: str, kinds: tuple[str, ...]) -> None:
+    """Each input and output once, of two steps of the GPT and one of the others."""
+    capture = recorded(tmp_path, name)
+    codes, classes = kernel_classes(capture)
+    mine = np.isin(codes, [classes.index(kind) for kind in kinds if kind in classes])
+    assert np.nansum(known_work(capture).bytes[mine]) == pytest.approx(MOVED[name, kinds], rel=1e-9)
+
+
 @pytest.mark.parametrize("name", COUNTED)
 def test_recorded_steps_have_the_flops_that_the_program_counted(tmp_path: Path, name: str) -> None:
     """Forward and backward of a GPT, ResNet-50 and a Llama; a second step has no shapes of its own."""
