@@ -88,7 +88,7 @@ RULES: tuple[tuple[str, str], ...] = (
     ("softmax", IN + r"(?i:softmax)"),
     ("norm", IN + r"(?i:(?:layer|batch|group|instance|rms|weight|qk)_?norm)"),
     ("norm", IN + r"(?:RowwiseMoments|GammaBeta|bn_[fb]w_|(?<![a-z])ln_[fb]wd_)"),
-    ("rng", IN + r"(?i:distribution_(?:elementwise|nullary)|curand|philox|randperm|bernoulli)"),
+    ("rng", IN + r"(?i:distribution_(?:binary_)?elementwise|curand|philox|randperm|bernoulli)"),
     ("rng", r"^gen_sequenced<curand|^generate_seed_pseudo"),
     ("sort", IN + r"(?i:sort|top_?k)"),
     ("sort", _then("_kernel_agent<", "cuda_cub::__(?:merge|radix)_sort")),

@@ -153,7 +153,11 @@ def pytorch(name: str, kernel: Name) -> str | None:
     """Return class, operation and types: ``elementwise add<float> strided``, ``reduce sum<float>``."""
     if not kernel.arguments:
         return None
-    families = {"distribution_": _random, "reduce_kernel": _reduce, "multi_tensor_apply_kernel": _foreach}
+    families = {
+        "distribution_elementwise": _random,
+        "reduce_kernel": _reduce,
+        "multi_tensor_apply_kernel": _foreach,
+    }
     base = kernel.base
     read = next((read for prefix, read in families.items() if base.startswith(prefix)), _elementwise)
     return read(name, kernel)
@@ -206,7 +210,7 @@ def _foreach(name: str, kernel: Name) -> str:
 def _random(name: str, kernel: Name) -> str:
     match = _DISTRIBUTION.search(name)
     what = match[1] if match else words(kernel.base)
-    return _on_types(classify(name), what, value_types(kernel.arguments[:1]))
+    return _on_types(classify(name), what, [short_type(kernel.arguments[0])])
 
 
 def triton(name: str) -> str | None:
