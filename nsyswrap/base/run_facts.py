@@ -241,7 +241,8 @@ class BatchFile:
 
 def batch_of(run: Path) -> Path:
     """Return the folder of the batch that a planned run would be part of, by the path of its folder."""
-    return run.parents[1 if run.parent.name == run_folder.RUNS else 2]
+    folder = run.parent if run.parent.name == run_folder.RUNS else run.parent.parent
+    return folder.parent
 
 
 def read_batch(folder: Path) -> BatchFile:

@@ -200,7 +200,7 @@ def _obstacle(folder: Path) -> str:
     run = RunFolder(folder).read_run()
     if paths.is_link(folder / RUN) or not ("nsyswrap" in run or {"program", "nsys"} <= run.keys()):
         return f"{folder / RUN} was not written by nsyswrap"
-    if len(folder.parents) > 2 and paths.exists(batch_of(folder) / BATCH):  # noqa: PLR2004 - as deep as it is
+    if paths.exists(batch_of(folder) / BATCH):
         return f"it is part of the batch {batch_of(folder)}"
     host = run.get("host", "")
     if not _status(folder) and host != socket.gethostname():
