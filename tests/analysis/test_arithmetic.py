@@ -17,6 +17,7 @@ TABLE = """
 volta_sgemm_32x128_nt                                                   | cuBLAS f32 f32 32x128 0 | C
 pascal_dgemm_128x64_tn                                                  | cuBLAS f64 f64 128x64 0 | C
 ampere_dgemm_64x64_tn                                                   | cuBLAS f64 f64 64x64 0  | O
+sgemm_largek_lds64                                                      | cuBLAS f32 - - 0        | C
 void gemmSN_TN_kernel<float, (int)128, (int)16>(T1)                     | cuBLAS f32 - - 0        | M
 void gemv2N_kernel<int, int, double, double>(T3)                        | cuBLAS f64 - - 0        | M
 volta_h884gemm_64x128_ldg8_nt                                           | cuBLAS f16 f16 64x128 0 | T

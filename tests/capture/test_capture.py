@@ -222,6 +222,15 @@ def test_where_a_capture_comes_from(tmp_path: Path) -> None:
     assert info.command == ("./add", "-n", "second", "last")
 
 
+def test_a_command_line_without_secrets_lacks_what_has_no_name_or_value(tmp_path: Path) -> None:
+    rows = {"PROCESS_0:COMMAND": "./add", "PROCESS_0:ARGUMENT_0": "--token=ghp_" + "a1B2" * 9}
+    others = {None: "x", "PROCESS_0:ARGUMENT_1": None, "PROCESS_0:WORKING_DIR": "/home/ann"}
+    of = (*rows.items(), *others.items())
+    pairs = [row("META_DATA_CAPTURE", name=name, value=text) for name, text in of]
+    capture = opened(tmp_path, kernel("k", 0, 5), *pairs)
+    assert capture.viewed(shared=True).info.command == ("./add", "--token=redacted")
+
+
 def test_exports_of_2022_name_their_metadata_and_driver_otherwise(tmp_path: Path) -> None:
     info = opened(
         tmp_path,

@@ -69,6 +69,15 @@ def test_what_a_killed_process_left_goes(tmp_path: Path, cache: Path) -> None:
     assert set(cache.iterdir()) == {export, cache / "exporting-b"}
 
 
+def test_what_cannot_be_removed_stays_and_the_others_go(tmp_path: Path, cache: Path) -> None:
+    (cache / "exporting-left").mkdir(parents=True)
+    (cache / "exporting-by-hand").write_text("no folder")
+    for path in tuple(cache.iterdir()):
+        os.utime(path, (time.time() - 10 * command.EXPORT_DEADLINE_S,) * 2)
+    export = cached(tmp_path, "x")
+    assert set(cache.iterdir()) == {export, cache / "exporting-by-hand"}
+
+
 def test_rows_deleted_by_hand_come_back(tmp_path: Path, cache: Path) -> None:
     export = cached(tmp_path, "x")
     with closing(sqlite3.connect(export)) as db:

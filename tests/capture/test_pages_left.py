@@ -123,6 +123,18 @@ def test_damage_is_left_to_sqlite(tmp_path: Path, case: str) -> None:
         by_pages(tmp_path / "x", ["c0"])
 
 
+def test_a_record_that_is_longer_than_its_values_is_left_to_sqlite(tmp_path: Path) -> None:
+    """The two rows have other types, so that their records are read by their headers."""
+    with closing(fill(tmp_path / "x", Shape(512, 0, "ii", 2, 1))) as db:
+        db.execute("UPDATE NVTX_EVENTS SET c0 = 1000 * rowid, c1 = CASE rowid WHEN 1 THEN 70000 ELSE 7 END")
+    content = (tmp_path / "x").read_bytes()
+    second = bytes([3, 2, 1]) + (2000).to_bytes(2, "big") + b"\7"  # behind its size and its number
+    assert content.count(bytes([6, 2]) + second) == 1
+    (tmp_path / "x").write_bytes(content.replace(bytes([6, 2]) + second, bytes([7, 2]) + second))
+    with pytest.raises(NotPlain, match="damaged records"):
+        by_pages(tmp_path / "x", ["c0", "c1"])
+
+
 @pytest.mark.parametrize("kind", [10, 11])
 def test_a_kind_of_value_that_no_file_holds_is_left_to_sqlite(tmp_path: Path, kind: int) -> None:
     with closing(fill(tmp_path / "x", Shape(512, 0, "tii", 1, 1))) as db:

@@ -138,6 +138,21 @@ def test_a_command_with_its_own_nsys_ends_with_nsyswrap(tmp_path: Path) -> None:
     wait_until(lambda: not Path(f"/proc/{output.read_text().strip()}").exists())
 
 
+def test_a_command_with_its_own_nsys_is_signalled_once(tmp_path: Path) -> None:
+    """It has time to end; a second signal could kill the nsys in it while it writes."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    loop = "trap 'echo told' TERM; echo began; for i in {1..12}; do sleep 0.1; done"
+    replace(spec(1, launcher="", profiled=False), command=("bash", "-c", loop), cwd=str(tmp_path)).write(
+        folder
+    )
+    with subprocess.Popen([sys.executable, "-m", "nsyswrap", "run-folder", str(folder)]) as process:
+        output = folder / PROGRAM_OUTPUT
+        wait_until(lambda: output.exists() and output.read_text())
+        process.terminate()
+    assert output.read_text().split() == ["began", "told"]
+
+
 @pytest.mark.usefixtures("nsys")
 @pytest.mark.skipif(not shutil.which("mpirun"), reason="needs mpirun (Debian: openmpi-bin)")
 def test_ranks_of_mpirun(tmp_path: Path, cli: Cli) -> None:

@@ -41,6 +41,15 @@ def test_a_row_that_grew_more_than_the_step_is_not_a_part_of_it() -> None:
     assert concluded(comparison(STEP, kernel)).lines[1] == "Nearly all of it: kernel add: +415 µs a step"
 
 
+@pytest.mark.parametrize(("more_ns", "has_cause"), [(50_000.0, False), (52_000.0, True)])
+def test_a_difference_of_one_percent_has_no_cause(more_ns: float, has_cause: bool) -> None:  # noqa: FBT001
+    step = pair("step", "'train'", 5e6, 5e6 + more_ns, SLOWER)
+    kernel = pair("kernel", "add", 1e6, 1e6 + more_ns, SLOWER)
+    assert (
+        any("kernel add: +52.0 µs" in line for line in concluded(comparison(step, kernel)).lines) == has_cause
+    )
+
+
 def test_a_row_that_became_faster_is_no_cause_of_a_slower_step() -> None:
     kernel = pair("kernel", "add", 1_900_000.0, 1_000_000.0)
     assert not any("part" in line or "Most" in line for line in concluded(comparison(STEP, kernel)).lines)
@@ -58,6 +67,12 @@ def test_a_row_that_became_faster_is_no_cause_of_a_slower_step() -> None:
             "(between +3.0 and +8.0 %)",
         ),
         (judged("cannot tell", 0.9, 0.97), "Faster, but cannot tell if by more than 5 %: step", "-3.0 %)"),
+        (judged("cannot tell", 1.0, 1.08), "Cannot tell: step", "(between 0.0 and +8.0 %)"),
+        (judged("cannot tell", 0.92, 1.0), "Cannot tell: step", "(between -8.0 and 0.0 %)"),
+        (judged("cannot tell", 1.05, 1.08), "Slower, but cannot tell", "(between +5.0 and +8.0 %)"),
+        (judged("cannot tell", 0.9, 1 / 1.05), "Faster, but cannot tell", "-4.8 %)"),
+        (judged("cannot tell", 1.08, 1.11, why="perhaps the clock"), "Cannot tell: step", "the clock"),
+        (judged("cannot tell", 0.8, 0.9, why="perhaps the clock"), "Cannot tell: step", "the clock"),
         (judged("cannot tell", 0.01, 90.0), "Cannot tell: step", "(between -99.0 and over +999 %)"),
         (judged("slower", 12.0, 14.0), "Slower: step", "(between +1100.0 and +1300.0 %)"),
         (judged("clock", 1.06, 1.1, why="1980 and 1755 MHz"), "Slower by the clock alone: step", "1755 MHz"),

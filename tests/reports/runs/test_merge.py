@@ -88,6 +88,11 @@ def test_parts_are_kept_apart_and_in_order(tmp_path: Path) -> None:
     assert list(found.items()) == [(2, [("long", 2, 100.0), ("k", 2, 2.0)]), (7, [("k", 4, 10.0)])]
 
 
+def test_kernels_with_equal_time_come_by_executions_and_name(tmp_path: Path) -> None:
+    kernels: list[Kernel] = [("b", [10], [2]), ("c", [20], [1]), ("a", [10], [2]), (None, [10], [2])]
+    assert [row.name for row in pooled(tmp_path, [kernels])] == ["c", None, "a", "b"]
+
+
 def test_shares_of_no_time_at_all_are_missing(tmp_path: Path) -> None:
     assert shares(pooled(tmp_path, [[("k", [0], [3])]])) == [None]
 
