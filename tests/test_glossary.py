@@ -87,6 +87,9 @@ def test_functions_parameters_and_attributes_are_named_by_what_they_are(trees: T
     }
     assert {one for one in vague if (one[0], one[2]) not in DEPRECATED} == set()
     assert {(path, name) for path, _, name in vague} == DEPRECATED
+    assert {
+        path for path in trees if VAGUE & {part.strip("_") for part in path.removesuffix(".py").split("/")}
+    } == set()
 
 
 @pytest.mark.parametrize(

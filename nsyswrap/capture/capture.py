@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from nsyswrap.capture.window import Window
 
 with lazy_imports():
-    from nsyswrap.capture import shown
+    from nsyswrap.capture import shared
 
 _OWNERS = ("global_tid", "global_pid")
 _SELECTED_BY = (*schema.SPANS, *_OWNERS, "event_type")  # what clipping compares
@@ -83,7 +83,7 @@ class Capture:
         self._open(open_export(path), view or ViewOptions(names))
 
     def _open(self, export: Export, view: ViewOptions) -> None:
-        self._export = shown.shown_export(export) if view.shared else export
+        self._export = shared.shared_export(export) if view.shared else export
         self.view = view
         self._selected: dict[tuple[str, str], NDArray[Any]] = {}
         self._rows: dict[str, NDArray[Any]] = {}
@@ -170,8 +170,8 @@ class Capture:
     @property
     def whole(self) -> Self:
         """This capture with nothing left out."""
-        shared = self._whole() if self._whole else None
-        return self.viewed(selection=EVERYTHING) if shared is None else shared
+        whole = self._whole() if self._whole else None
+        return self.viewed(selection=EVERYTHING) if whole is None else whole
 
     def has(self, kind: str) -> bool:
         """Return True if there is at least one event of this kind."""

@@ -97,7 +97,7 @@ def command(
         )
     html = _page(opened, members, name if members or is_batch(captures) else "", left_out)
     note_replaced(opened.values())
-    for part in dict.fromkeys(map(subject.part_shown, opened.values())):
+    for part in dict.fromkeys(map(subject.selection_text, opened.values())):
         if part:
             note(f"nsyswrap: selected: {part}")
     if to_stdout:

@@ -24,7 +24,7 @@ from nsyswrap.base.errors import CommandHint
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import shorten
 from nsyswrap.capture.capture import Capture
-from nsyswrap.capture.shown import shown_command
+from nsyswrap.capture.shared import shared_command
 from nsyswrap.reports import NAMES, find_report
 from nsyswrap.reports.figures import figures_of
 from nsyswrap.reports.wording.advice import words
@@ -181,7 +181,7 @@ def _packet(capture: Capture, answer: Answer, most: int, characters: int) -> dic
         "version": VERSION,
         "capture": {
             "path": source,
-            "command": [_cut(word, characters) for word in shown_command(info.command)[:_MOST_WORDS]],
+            "command": [_cut(word, characters) for word in shared_command(info.command)[:_MOST_WORDS]],
             "gpus": [_cut(name, characters) for name in list(dict.fromkeys(info.gpus))[:_MOST_GPUS]],
             "gpu_count": len(info.gpus),
             "driver": _cut(info.driver_version, characters) or None,
@@ -265,7 +265,7 @@ def _conditions(capture: Capture, answer: Answer, characters: int) -> list[str]:
 
 def _unknown(capture: Capture, answer: Answer, characters: int) -> list[dict[str, Any]]:
     """Return what this capture cannot tell, each with the command that records it."""
-    command, source = shown_command(capture.info.command), str(capture.source)
+    command, source = shared_command(capture.info.command), str(capture.source)
     is_whole = len(command) <= _MOST_WORDS and all(len(word) <= characters for word in command)
     is_whole = is_whole and command == tuple(capture.info.command)  # without a credential it is another one
     program = command if command and is_whole else _PROGRAM

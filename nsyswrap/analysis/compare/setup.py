@@ -18,7 +18,7 @@ from nsyswrap.capture.info import Info
 from nsyswrap.capture.selection import machine_ids, process_ids
 
 with lazy_imports():
-    from nsyswrap.capture import shown
+    from nsyswrap.capture import shared
 
 _REDACTED = "redacted"  # what `nsyswrap redact` writes in place of a secret
 _MS_PER_S = 1000
@@ -53,7 +53,7 @@ def _known(text: str) -> str:
 def _command(command: tuple[str, ...], capture: Capture) -> tuple[str, ...]:
     if any(_REDACTED in argument for argument in command):
         return ()
-    return shown.shown_command(command) if capture.view.shared else command
+    return shared.shared_command(command) if capture.view.shared else command
 
 
 def _gpus(capture: Capture, conditions: RunConditions | None) -> tuple[str, ...]:

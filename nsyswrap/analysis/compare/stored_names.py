@@ -43,7 +43,7 @@ def public(text: str) -> str:
 
 @cache
 def _search() -> Search:
-    return values.shown_search()
+    return values.shared_search()
 
 
 @cache

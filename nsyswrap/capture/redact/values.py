@@ -104,7 +104,7 @@ def own_values(blocks: Iterable[str], environment: Mapping[str, str]) -> ValueSe
     return ValueSearch(dict.fromkeys(_forms(found), REMOVED))
 
 
-def shown_search(blocks: Iterable[str] = ()) -> Search:
+def shared_search(blocks: Iterable[str] = ()) -> Search:
     """Return the search for a text that others will see: credentials, and names of people in paths.
 
     It finds the secrets in our own environment, too, and values of the environment in ``blocks``.

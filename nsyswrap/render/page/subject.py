@@ -23,7 +23,7 @@ from nsyswrap.reports.table import Report, Table, Values
 _TABLES = (("memcpy_bandwidth", None), ("launch_overhead", None), ("diagnostics", None))
 
 
-def part_shown(capture: Capture) -> str:
+def selection_text(capture: Capture) -> str:
     """Return the selection as text, with the rule for rows at its ends only if they stay whole."""
     selection = capture.view.selection
     whole = selection.windowed and selection.clip is False
@@ -98,7 +98,7 @@ class Subject:
         every: Iterable[Capture] = self.captures.values()
         if self.job is not None:  # a rank may be one process of a capture
             every = [part.viewed(selection=replace(part.view.selection, processes=())) for part in every]
-        parts = set(map(part_shown, every))
+        parts = set(map(selection_text, every))
         return parts.pop() if len(parts) == 1 else ""
 
     @property

@@ -35,7 +35,7 @@ from nsyswrap.base.units import Number, Unit
 from nsyswrap.base.version import version
 from nsyswrap.capture.capture import Capture, open_capture
 from nsyswrap.capture.identity import identity_of
-from nsyswrap.capture.shown import shown_command
+from nsyswrap.capture.shared import shared_command
 from nsyswrap.reports import SUMMARIES, find_report, ranks
 from nsyswrap.reports.ranks import rank_waiting
 from nsyswrap.reports.scenario_tables import SCENARIO_RUNS, gpu_totals
@@ -169,7 +169,7 @@ def _facts(capture: Capture) -> dict[str, str]:
         *(", ".join(setup.gpus), ", ".join(used_uuids(capture))),
         *(setup.driver, setup.started, setup.nsys),
         program_of({"command": list(setup.command)}) or _processes(capture),
-        shlex.join(shown_command(setup.command)) if setup.command else "",
+        shlex.join(shared_command(setup.command)) if setup.command else "",
         *_answer_facts(capture),
     )
     return {name: text for name, text in zip((*FACTS, *ANSWER_FACTS), facts, strict=True) if text}

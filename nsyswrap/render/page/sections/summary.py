@@ -23,7 +23,7 @@ from nsyswrap.render.page.html import (
     side_by_side,
     verdict_paragraphs,
 )
-from nsyswrap.render.page.subject import Subject, part_shown
+from nsyswrap.render.page.subject import Subject, selection_text
 from nsyswrap.render.page.tables import folded_table
 from nsyswrap.reports.answer import AnswerLine, answer_lines, with_command
 from nsyswrap.reports.answer.line import shares_of, whole_percent
@@ -218,7 +218,7 @@ def head(subject: Subject) -> Markup:
 
 def _card(subject: Subject, label: str, summary: SummaryScreen) -> Markup:
     warnings = summary.trust.remarks
-    selected = part_shown(subject.captures[label])
+    selected = selection_text(subject.captures[label])
     return element(
         "article",
         element("h3", label),

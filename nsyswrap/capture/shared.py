@@ -76,7 +76,7 @@ class SharedExport:
         """The texts of the export as others see them."""
         rows = [row for table in places.NAMED_TABLES for row in self._pairs(table)]
         blocks = [value for name, value in rows if value and "ENVIRONMENT" in (name or "").upper()]
-        return SharedNames(values.shown_search(blocks))
+        return SharedNames(values.shared_search(blocks))
 
     @property
     def replaced(self) -> frozenset[str]:
@@ -134,15 +134,15 @@ class SharedExport:
         return self._arrays[table, name]
 
 
-def shown_export(export: Export) -> Export:
+def shared_export(export: Export) -> Export:
     """Return an export whose texts are read as others may see them."""
     return export if isinstance(export, SharedExport) else cast("Export", SharedExport(export))
 
 
-def shown_command(words: Sequence[str]) -> tuple[str, ...]:
+def shared_command(words: Sequence[str]) -> tuple[str, ...]:
     """Return a command line as others may see it."""
     rows = [(f"{_LINE}{i}", word) for i, word in enumerate(words)]
-    return tuple(value for _, value in _named(rows, values.shown_search().text))
+    return tuple(value for _, value in _named(rows, values.shared_search().text))
 
 
 def _named(rows: Sequence[tuple[Any, ...]], redact: Callable[[str], str]) -> list[tuple[Any, ...]]:
