@@ -285,6 +285,7 @@ class CompareCommand(HelpCommand):
         "nsyswrap compare before1 before2 before3 -- after1 after2 after3",
         "nsyswrap compare --run 5 -- python old.py -- python new.py",
     ),
+    other_options={"--json": "--format=json"},
 )
 @click.argument("paths", nargs=-1, metavar="BASE... [--] NEW...")
 @option(LIMITS, "--max-slower", show_default="5%", metavar="SHARE", help="Tolerate this much more time.")

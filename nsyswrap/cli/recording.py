@@ -24,6 +24,7 @@ with lazy_imports():
 
 _STEPS, _ANY_STEPS = "--steps", "10-13"
 _PYTHON = "--python"  # of other tools
+_GPUS = ("--gpu", "--gpus", "--device", "--devices")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _TYPES: Mapping[str, click.IntRange | click.FloatRange] = {
@@ -100,6 +101,9 @@ class RecordingCommand(HelpCommand):
                 raise UsageError(
                     f"no option named {_PYTHON!r}: name the Python before its script", meant
                 ) from None
+            if error.option_name in _GPUS:
+                hint = f"use --env CUDA_VISIBLE_DEVICES={_value_of(error.option_name, typed)}"
+                raise UsageError(f"no option named {error.option_name!r}", hint) from None
             if quoted := _quoted_for_nvcc(typed, error.option_name):
                 raise UsageError(
                     f"no option named {error.option_name!r}: --nvcc takes one word",
@@ -123,15 +127,20 @@ class RecordingCommand(HelpCommand):
     def _with_python(self, typed: Sequence[str]) -> list[str]:
         """Return the words with the value of --python in front of the program."""
         place = next(place for place, word in enumerate(typed) if word.split("=")[0] == _PYTHON)
-        _, equals, python = typed[place].partition("=")
-        rest = [*typed[:place], *typed[place + (1 if equals else 2) :]]
-        python = os.path.expanduser(python or "".join(typed[place + 1 : place + 2]) or "python3")  # noqa: PTH111 - as a shell
+        rest = [*typed[:place], *typed[place + (1 if "=" in typed[place] else 2) :]]
+        python = os.path.expanduser(_value_of(_PYTHON, typed) or "python3")  # noqa: PTH111 - as a shell
         _, end = self.parted(rest)
         options, program = rest[:end], rest[end:]
         as_module = [word for word in options if word in ("-m", "--module")]
         options = [word for word in options if word not in as_module]
         separator = program[:1] if program[:1] == ["--"] else []
         return [*options, *separator, python, *(["-m"] if as_module else []), *program[len(separator) :]]
+
+
+def _value_of(option: str, words: Sequence[str]) -> str:
+    """Return the value of an option that is among the words, behind ``=`` or as the next word."""
+    place = next(place for place, word in enumerate(words) if word.split("=")[0] == option)
+    return words[place].partition("=")[2] or "".join(words[place + 1 : place + 2])
 
 
 def _quoted_for_nvcc(words: Sequence[str], unknown: str) -> list[str]:

@@ -91,7 +91,7 @@ _SCREENS = 5  # of the captures in a folder
 @click.command(
     cls=HelpCommand,
     examples=("nsyswrap report run1 run2 -r cuda_gpu_kern_sum --match '*gemm*' -o k.csv",),
-    other_options={"--filter": "--match", "--kernel": "--match"},
+    other_options={"--filter": "--match", "--json": "--format=json", "--kernel": "--match"},
 )
 @captures_argument
 @report_option

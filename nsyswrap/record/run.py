@@ -167,7 +167,7 @@ def _run_lock(run: RunFolder, spec: RunSpec) -> Iterator[None]:
     try:
         run.make()
     except OSError as error:
-        raise OutputError(f"cannot write {spec.output}: {error.strerror}") from None
+        raise OutputError(f"cannot write {spec.output}: {error.strerror}", "use another --output") from None
     lock = (
         nullcontext() if spec.is_locked else locked(run.path, "another run", "use another --output, or wait")
     )

@@ -6,6 +6,7 @@ What people type from habit: options of nsys, the words of other tools, files of
 from __future__ import annotations
 
 import gzip
+import json
 import lzma
 import shlex
 from pathlib import Path
@@ -158,6 +159,14 @@ profile --nvcc -O3 -q train.py
   nsyswrap profile --help shows all options
 report x.sqlite -r cuda_gpu_kern_sum --kernel gemm
   use nsyswrap report x.sqlite -r cuda_gpu_kern_sum --match gemm
+profile --gpu 1 train.py
+  use --env CUDA_VISIBLE_DEVICES=1
+profile --device=0,1 train.py
+  use --env CUDA_VISIBLE_DEVICES=0,1
+open x.sqlite
+  use nsyswrap view x.sqlite
+show x.sqlite
+  use nsyswrap report x.sqlite
 report x.sqlite --filter='*gemm*'
   use nsyswrap report x.sqlite '--match=*gemm*'
 report x.sqlite --csv all.csv
@@ -536,6 +545,15 @@ def test_the_advice_keeps_what_was_typed(warm_cli: WarmCli, folder: Path, typed:
     code, lines = answer(warm_cli, folder, typed)
     assert (code, lines[1]) == (2, advice)
     assert not (folder / "nsyswrap-runs").exists()
+
+
+@pytest.mark.parametrize("typed", ["report x.sqlite", "compare x.sqlite x.sqlite"])
+def test_json_is_a_format(warm_cli: WarmCli, folder: Path, typed: str) -> None:
+    """doctor has --json. Who asks for JSON gets the error as JSON, too."""
+    done = warm_cli.run([*typed.split(), "--json"], folder, "", {}, PATIENCE_S)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[1] == f"  use nsyswrap {typed} --format=json"
+    assert json.loads(done.stdout)["remedy"] == ["nsyswrap", *typed.split(), "--format=json"]
 
 
 @pytest.mark.parametrize(
