@@ -14,15 +14,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nsyswrap.analysis.allocation_ranges import FOR_RANGES, allocation_ranges
 from nsyswrap.analysis.arrays.groups import group_keys, rows_by
-from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.no_gpu_work.evidence import CaptureEvidence, run_facts
-from nsyswrap.analysis.nvtx_paths import call_paths
 from nsyswrap.analysis.program_language import PYTORCH, framework_of
 from nsyswrap.analysis.transfers import gpu_memory
 from nsyswrap.analysis.usage import (
@@ -43,8 +42,6 @@ from nsyswrap.capture.selection import process_ids
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema, Values
 
 _MOST_PEAKS = 8  # in the verdict
-_NO_RANGE = "(no range)"
-_FOR_RANGES = {"nvtx": "NVTX ranges", "api": "CUDA calls"}
 
 
 class _Peak(NamedTuple):
@@ -58,7 +55,7 @@ def compute(capture: Capture) -> Result:
     """Return one row per process, device, kind of memory and range that allocated."""
     first, last = _window(capture)
     held = _held(capture)
-    range_of, ranges = _ranges(capture, held)
+    range_of, ranges = allocation_ranges(capture.whole, held)
     codes, (process, device, memory_kind, path) = group_keys(
         held.global_pid, held.device, held.memory_kind, range_of
     )
@@ -125,21 +122,9 @@ def _peak(held: Allocations, first_ns: int, last_ns: int) -> _Peak:
     return _Peak(int(values[most]), max(int(times[most]), first_ns))
 
 
-def _ranges(capture: Capture, held: Allocations) -> tuple[NDArray[Any], list[str]]:
-    """Return the number of the range around each allocation, and the paths of the ranges."""
-    whole = capture.whole
-    call = np.full(whole.count(MEMORY_USE), -1)
-    if not all(map(whole.has, _FOR_RANGES)):
-        return np.zeros(len(held.row), np.int64), [_NO_RANGE]
-    pairs = launch_pairs_of(whole, MEMORY_USE)
-    call[pairs.operation] = pairs.api
-    number, paths = call_paths(whole, call[held.row])
-    return np.where(number == MISSING, len(paths), number), [*paths, _NO_RANGE]
-
-
 def _notes(capture: Capture) -> Iterator[str]:
     whole = capture.whole
-    if missing := [name for kind, name in _FOR_RANGES.items() if not whole.has(kind)]:
+    if missing := [name for kind, name in FOR_RANGES.items() if not whole.has(kind)]:
         yield f"ranges are not known without {' and '.join(missing)} in the capture"
     if frees := unknown_frees(whole):
         yield f"memory from before the recording is not counted: {counted(frees, 'frees')} of such memory"
