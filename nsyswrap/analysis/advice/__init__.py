@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from nsyswrap.analysis.advice import (
+    allocations,
     communication,
     graphs,
     host,
@@ -67,7 +68,7 @@ CHECKS = (
     *waves.CHECKS,
     *communication.CHECKS,
 )
-FACTS = (*products.FACTS, *graphs.FACTS, *memory.FACTS)
+FACTS = (*products.FACTS, *graphs.FACTS, *memory.FACTS, *allocations.FACTS)
 _MOSTLY = 0.5  # of the time of a kernel
 _SHARED = 0.1  # of the shorter of two findings: less in common is not said
 

@@ -26,6 +26,7 @@ _MOST_STEPS = 4  # numbers of steps in a sentence
 _MOST_NAMES = 3  # of ranges in a sentence
 _MOST_OPERATIONS, _OPERATION = 2, 12  # operations of kernels in a sentence, and the columns of each
 _KERNEL_WIDTH = 36  # columns of a kernel's name
+_RANGE_WIDTH = 30  # columns of a range
 # How much a change saves, by how that is known
 SAVINGS: Mapping[Status, str] = {
     "measured": "{} (measured)",
@@ -326,6 +327,18 @@ WORDINGS: Mapping[FindingKind, Wording] = {
     "slow_link": Wording(
         "", "large pinned copies reach {rate_bytes_per_s}; the PCIe link gives {link_bytes_per_s}"
     ),
+    "memory_near_limit": Wording(
+        "GPU memory nearly full", "allocations hold up to {held_bytes} of {size_bytes}{where}"
+    ),
+    "memory_grows": Wording(
+        "GPU memory grows",
+        "{grown_bytes} more after {of_steps:steps}, never less{where}; free or reuse what a step keeps",
+    ),
+    "memory_in_steps": Wording(
+        "Allocations in the steps",
+        "a step allocates {allocated_bytes} in {allocations:calls} and frees most of it{where}; allocate "
+        "before the loop or from a pool",
+    ),
     "uses_fp64": Wording("", "FP64 kernels take {time_percent} of the time"),
     "one_kernel": Wording("", "{short} takes {time_percent} of the time"),
     "kernel_drifts": Wording(
@@ -587,6 +600,12 @@ def _casts(numbers: Numbers) -> _Variant:
     return {} if numbers["trains"] else once, {}
 
 
+def _with_range(numbers: Numbers) -> _Variant:
+    """Return where most of the memory was allocated, if that is in a range or module."""
+    most = shorten(numbers["range"], _RANGE_WIDTH)
+    return {}, {"where": f", most in '{most}'" if most else ""}
+
+
 _COPIES = {
     "conversions_ns": "conversions",
     "strided_ns": "strided copies",
@@ -784,6 +803,7 @@ _VARIANTS: Mapping[FindingKind, Callable[[Numbers], _Variant]] = {
     "exposed_communication": partial(_held_up, "exposed_communication", "it"),
     **dict.fromkeys(("one_kernel", "kernel_drifts", "kernel_varies"), _of_a_kernel),
     "waiting_for_rank": _waiting_for_rank,
+    **dict.fromkeys(("memory_near_limit", "memory_grows", "memory_in_steps"), _with_range),
     "idle_profiler": _idle,
     "idle_queued": _idle_queued,
     "idle_load": _idle,

@@ -389,6 +389,27 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
         "large pinned copies reach 6.00 GB/s; the PCIe link gives 64.0 GB/s",
         "",
     ),
+    (
+        "memory_near_limit",
+        {"held_bytes": 950, "size_bytes": 1000, "range": ""},
+        "GPU memory nearly full",
+        "allocations hold up to 950 B of 1.00 kB",
+        "",
+    ),
+    (
+        "memory_grows",
+        {"grown_bytes": 70, "of_steps": 7, "range": "net/layer"},
+        "GPU memory grows",
+        "70 B more after 7 steps, never less, most in 'net/layer'; free or reuse what a step keeps",
+        "",
+    ),
+    (
+        "memory_in_steps",
+        {"allocations": 3, "allocated_bytes": 90, "range": ""},
+        "Allocations in the steps",
+        "a step allocates 90 B in 3 calls and frees most of it; allocate before the loop or from a pool",
+        "",
+    ),
     ("uses_fp64", {"time_percent": 30.0}, "", "FP64 kernels take 30.0 % of the time", ""),
     ("unknown_products", {"time_percent": 30.0}, "", "precision unknown for 30.0 % of the time", ""),
     (

@@ -1,0 +1,111 @@
+"""What recorded allocations say: memory that is nearly full, grows, or is allocated in each step."""
+
+import lzma
+from pathlib import Path
+
+import pytest
+from advised import STEP_NS, looped, new
+from copy_examples import gpu
+from tiny_export import Row, allocation, call, kernel
+
+from nsyswrap.analysis.advice import advice_of
+from nsyswrap.api import CaptureReader, open_capture
+from nsyswrap.capture.schema import FREED
+from nsyswrap.reports.wording.advice import words
+
+STEPS, STEADY = 8, 7
+RECORDED = Path(__file__).parents[2] / "data" / "memory" / "report.sqlite.xz"
+GPU_BYTES = 1000
+
+
+def memory(address: int, start: int, size: int) -> list[Row]:
+    """An allocation with its call."""
+    number = 100_000 + start
+    return [
+        allocation(address, start, size, correlationId=number),
+        call("cudaMalloc", start - 1, start + 1, number),
+    ]
+
+
+def freed(address: int, start: int) -> Row:
+    return allocation(address, start, 0, memoryOperationType=FREED)
+
+
+def said(folder: Path, *rows: Row, steps: int = STEPS) -> dict[str, str]:
+    """The facts on memory of a loop with these rows beside it, by kind."""
+    loop = looped(call("cudaLaunchKernel", 0, 10, 1), kernel("k", 10, 900, 1), steps=steps)
+    return _facts(new(folder, *loop, *rows, gpu(totalMemory=GPU_BYTES)))
+
+
+def _facts(capture: CaptureReader) -> dict[str, str]:
+    facts = advice_of(capture).facts
+    return {one.kind: words(one).what for one in facts if one.kind.startswith("memory_")}
+
+
+def at(step: int, offset: int = 500) -> int:
+    return step * STEP_NS + offset
+
+
+def test_without_recorded_memory_nothing_is_said(tmp_path: Path) -> None:
+    assert said(tmp_path) == {}
+
+
+@pytest.mark.parametrize(("size", "is_near"), [(900, True), (899, False), (1000, True), (1001, False)])
+def test_memory_is_nearly_full_from_90_percent_on(tmp_path: Path, size: int, *, is_near: bool) -> None:
+    """More than the GPU has means that frees are missing: nothing is said."""
+    facts = said(tmp_path, *memory(1, 500, size))
+    texts = [f"GPU memory nearly full: allocations hold up to {size} B of 1.00 kB, most in 'step'"]
+    if size == GPU_BYTES:
+        texts = ["GPU memory nearly full: allocations hold up to 1.00 kB of 1.00 kB, most in 'step'"]
+    assert list(facts.values()) == (texts if is_near else [])
+
+
+def test_memory_that_grows_in_each_step(tmp_path: Path) -> None:
+    rows = [row for step in range(STEPS) for row in memory(step + 1, at(step), 10)]
+    # Step 0 is warm-up; seven steps keep 10 bytes each.
+    assert said(tmp_path, *rows) == {
+        "memory_grows": "GPU memory grows: 70 B more after 7 steps, never less, most in 'step'; free or "
+        "reuse what a step keeps"
+    }
+
+
+def test_memory_that_stops_growing_is_no_growth(tmp_path: Path) -> None:
+    """A caching allocator takes memory in the first steps, and has enough then."""
+    rows = [row for step in range(5) for row in memory(step + 1, at(step), 10)]
+    assert said(tmp_path, *rows) == {}
+
+
+def test_memory_that_shrinks_once_is_no_growth(tmp_path: Path) -> None:
+    rows = [row for step in range(STEPS) for row in memory(step + 1, at(step), 10)]
+    assert said(tmp_path, *rows, freed(3, at(5, 100)), freed(4, at(5, 101))) == {}
+
+
+def test_few_steps_show_no_trend(tmp_path: Path) -> None:
+    rows = [row for step in range(5) for row in memory(step + 1, at(step), 10)]
+    assert said(tmp_path, *rows, steps=5) == {}
+
+
+def test_frees_of_unknown_memory_leave_growth_open(tmp_path: Path) -> None:
+    rows = [row for step in range(STEPS) for row in memory(step + 1, at(step), 10)]
+    assert said(tmp_path, *rows, freed(99, at(2))) == {}
+
+
+def test_memory_that_each_step_allocates_and_frees(tmp_path: Path) -> None:
+    rows = [row for step in range(STEPS) for row in (*memory(1, at(step), 100), freed(1, at(step, 700)))]
+    assert said(tmp_path, *rows) == {
+        "memory_in_steps": "Allocations in the steps: a step allocates 100 B in 1 call and frees most "
+        "of it, most in 'step'; allocate before the loop or from a pool"
+    }
+
+
+def test_allocations_of_some_steps_are_not_those_of_each(tmp_path: Path) -> None:
+    rows = [
+        row for step in range(0, STEPS, 2) for row in (*memory(1, at(step), 100), freed(1, at(step, 700)))
+    ]
+    assert said(tmp_path, *rows) == {}
+
+
+def test_a_caching_allocator_that_settles_is_not_blamed(tmp_path: Path) -> None:
+    """The recorded program holds at most 8 % of the GPU, and its cache grows in its first steps alone."""
+    (tmp_path / "x.sqlite").write_bytes(lzma.decompress(RECORDED.read_bytes()))
+    assert _facts(open_capture(tmp_path / "x.sqlite")) == {}
