@@ -53,10 +53,10 @@ READS = {
 }
 
 
-def check_number(number: int, most: int, what: str, hint: str) -> None:
+def check_number(number: int, most: int, noun: str, hint: str) -> None:
     """Raise NotInCapture if the work on each one, which reads all events, would take minutes."""
     if number > most:
-        raise NotInCapture(f"{number:,} {what}: at most {most:,} are judged; {hint}")
+        raise NotInCapture(f"{number:,} {noun}: at most {most:,} are judged; {hint}")
 
 
 class Streams(NamedTuple):

@@ -28,10 +28,10 @@ _HOLDER = re.compile(r"(?P<host>.+), process (?P<pid>\d+)")
 
 
 @contextmanager
-def locked(folder: Path, what: str, hint: str = "", patience_s: float = 0) -> Iterator[None]:
+def locked(folder: Path, user: str, hint: str = "", patience_s: float = 0) -> Iterator[None]:
     """Lock a folder for a ``with`` block. Raises OutputError if another process holds the lock.
 
-    It waits ``patience_s`` for that process, which ``what`` names in the message. The lock file is removed at
+    It waits ``patience_s`` for that process, which ``user`` names in the message. The lock file is removed at
     the end of the block. The system releases the lock if this process is killed; the file then stays.
     """
     path, real = folder / LOCK, os.path.realpath(folder)
@@ -40,7 +40,7 @@ def locked(folder: Path, what: str, hint: str = "", patience_s: float = 0) -> It
     try:
         if not _lock(descriptor):
             holder = os.read(descriptor, _LONGEST).decode(errors="replace").strip()
-            message = f"{folder} is in use by {what} ({holder or 'unknown process'})"
+            message = f"{folder} is in use by {user} ({holder or 'unknown process'})"
             raise OutputError(message, hint, retryable=True)
         with suppress(OSError):  # a full disk: the file stays empty
             os.truncate(descriptor, 0)

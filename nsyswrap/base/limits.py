@@ -90,11 +90,11 @@ def _resource(error: BaseException) -> _Resource | None:
     return _RESOURCES.get(error.errno or 0)
 
 
-def _limit(what: _Resource) -> int | None:
+def _limit(kind: _Resource) -> int | None:
     """Return a limit of this process as `ulimit` prints it; None if there is none."""
     try:
         import resource  # noqa: PLC0415 - Windows lacks it, and a file must be opened for it
     except ImportError:
         return None
-    limit = resource.getrlimit(getattr(resource, what.limit))[0]
-    return None if limit == resource.RLIM_INFINITY else limit // what.unit
+    limit = resource.getrlimit(getattr(resource, kind.limit))[0]
+    return None if limit == resource.RLIM_INFINITY else limit // kind.unit

@@ -71,7 +71,7 @@ def _is_closed(folder: Path) -> bool:
     return facts is not None and facts.st_uid in (os.geteuid(), _ROOT) and not facts.st_mode & others
 
 
-def _refusal(link: Path, what: str) -> OutputError:
+def _refusal(link: Path, kind: str) -> OutputError:
     return OutputError(
-        f"cannot write {link}: it is {what}, to {link.readlink()}", "remove the link, or use another output"
+        f"cannot write {link}: it is {kind}, to {link.readlink()}", "remove the link, or use another output"
     )

@@ -232,8 +232,8 @@ class Export:
             f"({where_last})"
         )
 
-    def _damaged(self, what: str) -> DamagedCapture:
-        return DamagedCapture(f"{self.path}: {what}", _EXPORT_AGAIN)
+    def _damaged(self, fault: str) -> DamagedCapture:
+        return DamagedCapture(f"{self.path}: {fault}", _EXPORT_AGAIN)
 
     def _settled(self, opened: ExitStack) -> Path:
         """Return the file itself, or a copy that includes the changes in a journal beside it."""

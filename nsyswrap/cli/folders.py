@@ -54,11 +54,13 @@ def _rooted(pattern: str) -> tuple[Path, str]:
     return Path("/" if pattern.startswith("/") else ""), "/".join(filter(None, pattern.split("/")))
 
 
-def check_number(captures: Sequence[Path], given: Sequence[Path], most: int, what: str, advice: str) -> None:
-    """Raise UsageError if folders among ``given`` hold more than ``most`` captures. ``what`` is limited."""
+def check_number(
+    captures: Sequence[Path], given: Sequence[Path], most: int, reader: str, advice: str
+) -> None:
+    """Raise UsageError if folders among ``given`` hold more than ``most`` captures. ``reader`` is limited."""
     if len(captures) > most and any(map(is_folder, given)):
         places = ", ".join(map(str, given))
-        raise UsageError(f"{places} holds {len(captures):,} captures, and {what} at most {most:,}", advice)
+        raise UsageError(f"{places} holds {len(captures):,} captures, and {reader} at most {most:,}", advice)
 
 
 def is_folder(path: Path) -> bool:

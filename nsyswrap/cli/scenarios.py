@@ -351,9 +351,9 @@ def _build(scenario: Scenario, arguments: tuple[str, ...] = ()) -> tuple[str, ..
     return scenario.build(arguments)
 
 
-def _run(name: str, what: str, spec: RunSpec, *, alone: bool = False) -> None:
+def _run(name: str, title: str, spec: RunSpec, *, alone: bool = False) -> None:
     """Run one program, under nsys unless ``alone``. Raises ScenarioFailed if it does not end well."""
-    note(f"{name}: {what}{', without nsys' if alone else ''}")
+    note(f"{name}: {title}{', without nsys' if alone else ''}")
     if alone:
         status = scenarios.run_alone(spec)
     else:
@@ -361,7 +361,7 @@ def _run(name: str, what: str, spec: RunSpec, *, alone: bool = False) -> None:
         status = api.run(spec, callbacks).status
     if status.exit_code:
         hint = status.hint or f"see {spec.output}/"
-        raise ScenarioFailed(f"{name} {what}: {status.message}", hint, status.exit_code)
+        raise ScenarioFailed(f"{name} {title}: {status.message}", hint, status.exit_code)
 
 
 def _run_variant(

@@ -111,13 +111,13 @@ def _foreign_call_notes(capture: Capture, process: NDArray[Any], calls: NDArray[
     return (text,) if foreign else ()
 
 
-def memory_columns(what: str, *kinds: Column) -> tuple[Column, ...]:
-    """Return the columns of a rule on memory, in nsys' order; ``what`` is copy or memset."""
+def memory_columns(subject: str, *kinds: Column) -> tuple[Column, ...]:
+    """Return the columns of a rule on memory, in nsys' order; ``subject`` is copy or memset."""
     return (
-        Column("duration_ns", "Duration", Unit.NS, f"duration of the {what} on the GPU"),
-        Column("start_ns", "Start", Unit.NS, f"start of the {what} on the GPU", drop_order=1),
+        Column("duration_ns", "Duration", Unit.NS, f"duration of the {subject} on the GPU"),
+        Column("start_ns", "Start", Unit.NS, f"start of the {subject} on the GPU", drop_order=1),
         *kinds,
-        Column("size_bytes", "Bytes", Unit.BYTES, f"size of the {what}"),
+        Column("size_bytes", "Bytes", Unit.BYTES, f"size of the {subject}"),
         Column("process_id", "PID", Unit.ID, "process of the operation", drop_order=3),
         Column("device_id", "Device ID", Unit.ID, "GPU that ran the operation", drop_order=2),
         Column("context_id", "Context ID", Unit.ID, "CUDA context", drop_order=7),

@@ -414,11 +414,11 @@ def repeated(times: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     return again, np.arange(len(again)) - np.repeat(np.cumsum(times) - times, times)
 
 
-def check_pairs(pairs: int, rows: int, what: str, source: object = "") -> None:
+def check_pairs(pairs: int, rows: int, subject: str, source: object = "") -> None:
     """Raise NotInCapture if so few rows make so many pairs that memory could not hold the pairs."""
     if pairs > _MOST_PAIRS + _PAIRS_PER_ROW * rows:
         raise NotInCapture(
-            f"{what}: {pairs:,} pairs of {rows:,} events are too many",
+            f"{subject}: {pairs:,} pairs of {rows:,} events are too many",
             "select a part of the capture with --time, --device or --process",
             source=source,
         )

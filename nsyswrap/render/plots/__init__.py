@@ -83,10 +83,10 @@ def table_for(capture: Capture, report: str) -> Table:
     return table
 
 
-def nothing_selected(capture: Capture, what: str) -> NotInCapture:
+def nothing_selected(capture: Capture, fault: str) -> NotInCapture:
     """Return the error for a selection without the events to draw."""
     return NotInCapture(
-        f"{what} in the selection",
+        f"{fault} in the selection",
         "select more with --time, --nvtx, --device or --process",
         source=capture.source,
         holds=True,

@@ -250,22 +250,22 @@ def named_rows(axes: Axes, positions: Sequence[float], names: Sequence[str]) -> 
     axes.grid(visible=False, axis="y")
 
 
-def count_axis(axis: Axis, what: str, ticks: int) -> None:
+def count_axis(axis: Axis, label: str, ticks: int) -> None:
     """Label an axis of whole numbers with at most this many ticks above 0."""
     axis.set_major_locator(MaxNLocator(ticks, integer=True, steps=[1, 2, 5, 10]))
     axis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-    axis.set_label_text(what)
+    axis.set_label_text(label)
 
 
-def time_axis(axis: Axis, longest_ns: float, what: str, offset_ns: float = 0, ticks: int = 6) -> None:
+def time_axis(axis: Axis, longest_ns: float, label: str, offset_ns: float = 0, ticks: int = 6) -> None:
     """Label a linear axis of ns in the unit that suits its longest time. Ticks are round times.
 
     The axis shows each place plus ``offset_ns``.
     """
-    scale, label = next((pair for pair in _SCALES if longest_ns >= pair[0]), _SCALES[-1])
+    scale, unit = next((pair for pair in _SCALES if longest_ns >= pair[0]), _SCALES[-1])
     axis.set_major_locator(_RoundLocator(offset_ns, ticks))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{(value + offset_ns) / scale:.10g}"))
-    axis.set_label_text(f"{what} ({label})", x=0, ha="left")
+    axis.set_label_text(f"{label} ({unit})", x=0, ha="left")
 
 
 class _RoundLocator(MaxNLocator):
@@ -280,7 +280,7 @@ class _RoundLocator(MaxNLocator):
         return [place - self._shift for place in places]
 
 
-def log_axis(axes: Axes, name: Literal["x", "y"], unit: Unit, what: str, most: int = 7) -> None:
+def log_axis(axes: Axes, name: Literal["x", "y"], unit: Unit, label: str, most: int = 7) -> None:
     """Make an axis logarithmic and label its ticks with units. Call it after the data is drawn.
 
     The axis begins and ends at 1, 2 or 5 times a power of 10. If it has at most ``most`` such numbers, each
@@ -298,7 +298,7 @@ def log_axis(axes: Axes, name: Literal["x", "y"], unit: Unit, what: str, most: i
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: tick(human(value, unit))))
     axis.set_minor_formatter(NullFormatter())
-    axis.set_label_text(what)
+    axis.set_label_text(label)
 
 
 def _round_above(value: float) -> float:

@@ -164,8 +164,8 @@ def _latencies(axes_by_kind: Mapping[str, Axes], launches: LaunchTimes, edges: N
         axes.stairs(counts, edges, fill=True, label=f"{kind} launches", **paint(style))
         axes.set(xlim=(edges[0], edges[-1]), ylim=(0, max(int(counts.max()), 1) * 1.05))
         log_axis(axes, "x", Unit.NS, "launch latency: call to GPU start", _TICKS)
-        what = _COUNTED[kind] if len(axes_by_kind) > 1 else f"number of {kind} launches"
-        count_axis(axes.yaxis, what, 4 if kind == "repeat" or len(axes_by_kind) == 1 else 2)
+        label = _COUNTED[kind] if len(axes_by_kind) > 1 else f"number of {kind} launches"
+        count_axis(axes.yaxis, label, 4 if kind == "repeat" or len(axes_by_kind) == 1 else 2)
     if len(axes_by_kind) > 1:
         axes_by_kind["repeat"].set_xlabel("")
         axes_by_kind["repeat"].tick_params(labelbottom=False)

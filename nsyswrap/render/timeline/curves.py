@@ -119,7 +119,7 @@ def _selected(capture: Capture, curve: Curve) -> Curve:
     return curve._replace(times_ns=times, values=values)
 
 
-def _joined(curve: Curve, join: Callable[..., NDArray[Any]], what: str) -> Curve:
+def _joined(curve: Curve, join: Callable[..., NDArray[Any]], statistic: str) -> Curve:
     """Return a curve with a value for each of _MOST equal parts of the time, if it has more than that.
 
     Through the parts after it that have no value, the last value of a part holds.
@@ -137,7 +137,7 @@ def _joined(curve: Curve, join: Callable[..., NDArray[Any]], what: str) -> Curve
     return curve._replace(
         times_ns=np.insert(times[first], before + 1, quiet_ns),
         values=np.insert(join(curve.values, first, count), before + 1, held),
-        joined=f"{what} of {duration(width)}",
+        joined=f"{statistic} of {duration(width)}",
     )
 
 

@@ -136,12 +136,14 @@ def _runs_at(path: Path, note: Callable[[str], None]) -> list[RecordedRun]:
         name, _, label = path.name.partition(_LABEL)
         folder = path.with_name(name) if name else path
     runs = find.find_runs([folder], lambda _: ("unfinished", "it has no status"), note=note)
-    labels = list(dict.fromkeys(run.what for run in runs if run.parameters is not None and run.what))
+    labels = list(
+        dict.fromkeys(run.combination for run in runs if run.parameters is not None and run.combination)
+    )
     is_batch = paths.exists(folder / BATCH)
     if label:
         if label not in labels:
             raise UsageError(*unknown("combination", label, labels))
-        return [run for run in runs if run.what == label]
+        return [run for run in runs if run.combination == label]
     if is_batch and len(labels) > 1:
         raise UsageError(
             f"{path} has runs of {len(labels)} combinations: {_listed(labels, _NAMED)}",

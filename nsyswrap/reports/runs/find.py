@@ -53,7 +53,7 @@ CAPTURES = (_EXPORT, *RECORDINGS)
 class RecordedRun:
     """One run: its folder or loose capture, its label, and how it ended. None: not known.
 
-    ``what`` is the label of its combination of parameters, or the folder of equal runs; empty for others.
+    ``combination`` is the label of its parameters, or the folder of equal runs; empty for others.
     ``outcome`` is the one in status.json, or the state of a run without; a loose capture is done. ``wall_s``
     is the time from the start of the run to its report, in seconds. ``batch`` names the batch if there are
     several. ``commit`` is that of the program's folder, with ``-dirty`` if tracked files differ from it.
@@ -63,7 +63,7 @@ class RecordedRun:
     path: Path
     label: str
     outcome: str
-    what: str = ""
+    combination: str = ""
     parameters: Mapping[str, object] | None = None
     repeat: int | None = None
     exit_code: int | None = None
@@ -85,7 +85,7 @@ class RecordedRun:
     @property
     def name(self) -> str:
         """The label of its combination, or its own label if it was not planned."""
-        return self.what or ("" if self.planned else self.label)
+        return self.combination or ("" if self.planned else self.label)
 
     @property
     def planned(self) -> bool:
@@ -387,7 +387,7 @@ def _recorded_run(named: _Named, state_of: StateOf) -> RecordedRun:
         path,
         label,
         _shared(outcome),
-        what=_shared(spec.label) if spec else series,
+        combination=_shared(spec.label) if spec else series,
         parameters={_shared(k): _shared(v) for k, v in spec.parameters.items()} if spec else {},
         repeat=spec.repeat if spec else number,
         exit_code=exit_code,

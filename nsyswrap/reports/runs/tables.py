@@ -140,7 +140,7 @@ class Parameters:
 
 def combination(run: RecordedRun) -> str:
     """Return a key that only the repeats of one combination share. A run that was not planned is one."""
-    facts = [run.batch, run.what, run.parameters or {}] if run.planned else [run.label]
+    facts = [run.batch, run.combination, run.parameters or {}] if run.planned else [run.label]
     return json.dumps(facts, sort_keys=True)
 
 

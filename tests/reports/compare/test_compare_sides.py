@@ -90,7 +90,7 @@ def test_one_combination_of_several_is_picked_by_its_label(tmp_path: Path) -> No
         source_of([batch])
     assert error.value.hint == f"name one of them: {batch}:n=1"
     assert [run.repeat for run in source_of([tmp_path / "sweep:n=1"]).runs] == [1, 2]
-    assert [run.what for run in source_of([tmp_path / "sweep:n=2"]).runs] == ["n=2"]
+    assert [run.combination for run in source_of([tmp_path / "sweep:n=2"]).runs] == ["n=2"]
     with pytest.raises(UsageError, match="'n=3'") as error:
         source_of([tmp_path / "sweep:n=3"])
     assert "n=2" in error.value.hint

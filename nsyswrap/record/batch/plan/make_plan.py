@@ -310,11 +310,11 @@ def _value(table: TomlTable, name: str, value: object) -> ParameterValue:
         table.refuse(f"invalid {name} = {as_toml(value)}: {error}")
 
 
-def _check_different(table: TomlTable, what: str, texts: Iterable[str]) -> None:
+def _check_different(table: TomlTable, noun: str, texts: Iterable[str]) -> None:
     seen: set[str] = set()
     for text in texts:
         if text in seen:
-            table.refuse(f"{what} {text} occurs twice", _SAME_AGAIN)
+            table.refuse(f"{noun} {text} occurs twice", _SAME_AGAIN)
         seen.add(text)
 
 
