@@ -15,7 +15,7 @@ from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.capture.selection import process_ids, thread_ids
-from nsyswrap.capture.stream import in_blocks
+from nsyswrap.capture.stream import Columns, in_blocks
 
 
 class Phases(NamedTuple):
@@ -29,7 +29,7 @@ class Phases(NamedTuple):
     api_ns: NDArray[Any]
     queue_ns: NDArray[Any]
     kernel_ns: NDArray[Any]
-    keys: dict[str, NDArray[Any]]
+    keys: Columns
     names: dict[str, list[str | None]]
     noted: bool
 
@@ -57,11 +57,11 @@ def _packed(capture: Capture) -> Phases | None:
     rows = {"launch": found.launch, "kernel": kernel_codes}
     present = np.zeros((launches + 1) * kernels, bool)
 
-    def pair(columns: dict[str, NDArray[Any]]) -> NDArray[Any]:
+    def pair(columns: Columns) -> NDArray[Any]:
         pairs: NDArray[Any] = of_launch.take(columns["launch"]) * kernels + columns["kernel"]
         return pairs
 
-    def mark(columns: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    def mark(columns: Columns) -> Columns:
         present[pair(columns)] = True
         return {}
 

@@ -211,7 +211,7 @@ class _Parts(Mapping[str, NDArray[Any]]):
 
     def __init__(self, gaps: Gaps) -> None:
         self._rows, self._segments = len(gaps), gaps.segments
-        self._known: dict[str, NDArray[Any]] = {}
+        self._known: Arrays = {}
 
     def __getitem__(self, cause: str) -> NDArray[Any]:
         if cause not in self._known:
@@ -319,7 +319,7 @@ def _joined(parts: list[Arrays], columns: Mapping[str, type]) -> Arrays:
 
 def _explained_block(
     threads: ThreadActivity, operations: GpuOperations, gap: Arrays
-) -> tuple[dict[str, NDArray[Any]], GapPieces]:
+) -> tuple[Arrays, GapPieces]:
     """Return the threads and launching times of gaps, and their segments by position in the block."""
     whole = threads.whole
     start, end, after = gap["start_ns"], gap["end_ns"], gap["after"]

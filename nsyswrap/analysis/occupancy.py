@@ -19,6 +19,7 @@ from nsyswrap.analysis.gpu_operations import KERNEL
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
+from nsyswrap.capture.stream import Columns
 
 GRID, BLOCK = (tuple(f"{what}_{axis}" for axis in "xyz") for what in ("grid", "block"))
 RESOURCES = ("registers_per_thread", "static_shared_bytes", "dynamic_shared_bytes")
@@ -156,7 +157,7 @@ def multiprocessors(whole: Capture) -> int | None:
 def blocks_of(whole: Capture) -> NDArray[Any]:
     """Return the number of blocks of each kernel, at most 2^31 - 1."""
 
-    def product(size: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    def product(size: Mapping[str, NDArray[Any]]) -> Columns:
         x, y, z = (size[axis] for axis in GRID)
         return {"blocks": np.clip(x.astype(float) * y * z, -1, np.iinfo(np.int32).max).astype(np.int32)}
 

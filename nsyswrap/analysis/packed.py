@@ -32,10 +32,7 @@ from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import NAMED, SPANS
 from nsyswrap.capture.selection import NAME_FIELDS
-from nsyswrap.capture.stream import looked_up, narrow
-
-Columns = dict[str, NDArray[Any]]
-
+from nsyswrap.capture.stream import Columns, looked_up, narrow
 
 NO_CALL = -1
 CALL_FIELDS = (*NAMED, "global_tid", "correlation_id")

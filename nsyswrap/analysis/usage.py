@@ -25,6 +25,7 @@ from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import FREED, MANAGED, METRIC_GPU, ON_DEVICE, PINNED
 from nsyswrap.capture.selection import process_ids
+from nsyswrap.capture.stream import Columns
 
 MEMORY_USE = "memory_use"
 STILL_HELD = np.iinfo(np.int64).max  # the end of what was not freed
@@ -151,7 +152,7 @@ def gpu_metrics_of(whole: Capture) -> list[Metric]:
         return []
     wanted = _wanted(whole)
 
-    def narrow(block: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    def narrow(block: Columns) -> Columns:
         known = np.flatnonzero(np.isin(block["metric_id"], [metric for _, metric in wanted]))
         return {name: values[known] for name, values in block.items()}
 
@@ -232,10 +233,10 @@ def _nvml_types(whole: Capture) -> dict[int, dict[int, str]]:
 
 def _narrowed(
     whole: Capture, kind: str, fields: tuple[str, ...], wanted: NDArray[Any] | list[int]
-) -> dict[str, NDArray[Any]]:
+) -> Columns:
     """Return the rows whose last field is one of ``wanted``: traces of the system have many others."""
 
-    def narrow(block: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    def narrow(block: Columns) -> Columns:
         rows = np.flatnonzero(np.isin(block[fields[-1]], wanted))
         return {name: values[rows] for name, values in block.items()}
 

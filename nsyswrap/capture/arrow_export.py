@@ -24,7 +24,7 @@ from nsyswrap.base.version import pip_install
 from nsyswrap.capture.export import Export
 from nsyswrap.capture.schema import CAPTURE_MARKS, CAPTURE_METADATA, STRINGS, FieldKind
 from nsyswrap.capture.sqlite_pages import Leaves
-from nsyswrap.capture.stream import BLOCK_ROWS, Extremes, in_blocks, joined, noting
+from nsyswrap.capture.stream import BLOCK_ROWS, Columns, Extremes, in_blocks, joined, noting
 
 with lazy_imports():
     import pyarrow as pa
@@ -108,9 +108,7 @@ class ArrowExport(Export):
             self._leaves[table] = Leaves(np.arange(len(rows)), rows)
         return self._leaves.get(table)
 
-    def from_leaves(
-        self, table: str, wanted: Sequence[tuple[str, FieldKind]], leaves: Leaves
-    ) -> dict[str, NDArray[Any]]:
+    def from_leaves(self, table: str, wanted: Sequence[tuple[str, FieldKind]], leaves: Leaves) -> Columns:
         """Return columns of numbers from some groups of rows."""
         return self._checked(table, wanted, self._from_rows(table, wanted, leaves.numbers.tolist()))
 
@@ -118,8 +116,8 @@ class ArrowExport(Export):
         self,
         table: str,
         wanted: Sequence[tuple[str, FieldKind]],
-        work: Callable[[dict[str, NDArray[Any]]], dict[str, NDArray[Any]]],
-    ) -> dict[str, NDArray[Any]]:
+        work: Callable[[Columns], Columns],
+    ) -> Columns:
         """Return the arrays that ``work`` makes of blocks of rows, as ``Export.stream`` does."""
         leaves = self.leaves(table)
         if leaves is None or not self.count(table) or all(self.has_read(table, name) for name, _ in wanted):
@@ -155,12 +153,12 @@ class ArrowExport(Export):
                 return error.message
         return ""
 
-    def _from_pages(self, table: str, names: Sequence[str]) -> dict[str, NDArray[Any]]:  # noqa: ARG002
+    def _from_pages(self, table: str, names: Sequence[str]) -> Columns:  # noqa: ARG002
         return {}
 
     def _from_rows(
         self, table: str, wanted: Sequence[tuple[str, FieldKind]], groups: Sequence[int] | None = None
-    ) -> dict[str, NDArray[Any]]:
+    ) -> Columns:
         if not wanted:
             return {}
         file = self._files[table]

@@ -41,7 +41,7 @@ from nsyswrap.capture.info import (
 from nsyswrap.capture.open import beside_note, export_of, open_export
 from nsyswrap.capture.parts import part_of, selected_rows
 from nsyswrap.capture.selection import EVERYTHING, NAME_FIELDS, ViewOptions, parse_selection, resolve, select
-from nsyswrap.capture.stream import in_blocks
+from nsyswrap.capture.stream import Columns, in_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -88,7 +88,7 @@ class Capture:
         self._selected: dict[tuple[str, str], NDArray[Any]] = {}
         self._rows: dict[str, NDArray[Any]] = {}
         self._expected: dict[str, set[str]] = {}
-        self._clipped: dict[str, dict[str, NDArray[Any]]] = {}
+        self._clipped: dict[str, Columns] = {}
         self._views: dict[ViewOptions, Self] = {}  # none refers back, so all are freed with this one
         self.results: dict[Callable[..., Any], dict[Hashable, Any]] = {}  # see ``per_capture``
         self.released: set[tuple[str, str]] = set()
@@ -189,7 +189,7 @@ class Capture:
             return len(self._kept(kind)) if self.whole.has(kind) else 0
         return sum(map(self._export.count, schema.events(kind).tables(self._export.tables)))
 
-    def columns(self, kind: str, *fields: str) -> dict[str, NDArray[Any]]:
+    def columns(self, kind: str, *fields: str) -> Columns:
         """Return fields as read-only int64 arrays in row order; ``MISSING`` marks what was not recorded.
 
         Texts are object arrays. Names are StringIds ids. ``row`` is the row's number in its table, from 1.
@@ -208,8 +208,8 @@ class Capture:
         self,
         kind: str,
         fields: Sequence[str],
-        work: Callable[[dict[str, NDArray[Any]]], dict[str, NDArray[Any]]],
-    ) -> dict[str, NDArray[Any]]:
+        work: Callable[[Columns], Columns],
+    ) -> Columns:
         """Return the arrays that ``work`` makes of blocks of ``columns``, each joined in row order.
 
         The columns are not kept in memory. ``work`` can be called by several threads at the same time.
@@ -222,7 +222,7 @@ class Capture:
         if not kinds:  # the export may have none of the fields
             return in_blocks(self.columns(kind, *fields), work)
 
-        def named(block: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        def named(block: Columns) -> Columns:
             empty = np.full(len(next(iter(block.values()))), MISSING)
             return work({field: block[name] if name else empty for field, name in sources.items()})
 
@@ -244,7 +244,7 @@ class Capture:
         span = self.columns(kind, *schema.SPANS)
         if self._clips and self.window.several:
             return self.window.clipped_durations({**self._kept_events(kind), **span})
-        return span["end_ns"] - span["start_ns"]  # type: ignore[no-any-return]
+        return span["end_ns"] - span["start_ns"]
 
     def notes_on_fields(self, kind: str, *fields: str) -> tuple[str, ...]:
         """Return a note for each of these fields that the nsys of this export did not write.
@@ -280,15 +280,15 @@ class Capture:
         columns = self._all_columns(kind, fields) if fields else {"": np.zeros(self.whole.count(kind))}
         return np.flatnonzero(select(columns, selection, window))
 
-    def _kept_events(self, kind: str) -> dict[str, NDArray[Any]]:
+    def _kept_events(self, kind: str) -> Columns:
         """Return times and owners of the selected rows, before they are clipped."""
         return self._unclipped(kind, [field for field in _SELECTED_BY if field in schema.events(kind).fields])
 
-    def _unclipped(self, kind: str, fields: Sequence[str]) -> dict[str, NDArray[Any]]:
+    def _unclipped(self, kind: str, fields: Sequence[str]) -> Columns:
         """Return fields of the selected rows, before they are clipped."""
         return self.at(kind, self._kept(kind), *fields)
 
-    def at(self, kind: str, rows: NDArray[Any], *fields: str) -> dict[str, NDArray[Any]]:
+    def at(self, kind: str, rows: NDArray[Any], *fields: str) -> Columns:
         """Return fields at ascending positions among all events of a kind; few are read by themselves."""
         events = schema.events(kind)
         tables = events.tables(self._export.tables)
@@ -296,7 +296,7 @@ class Capture:
             return self._table_columns(events, tables[0], 0, fields, rows)
         return {field: values[rows] for field, values in self._all_columns(kind, fields).items()}
 
-    def _clipped_times(self, kind: str) -> dict[str, NDArray[Any]]:
+    def _clipped_times(self, kind: str) -> Columns:
         if kind not in self._clipped:
             self._clipped[kind] = self.window.clip(self._kept_events(kind))
         return self._clipped[kind]
@@ -315,7 +315,7 @@ class Capture:
         """The selection as text, with the number of NVTX ranges; empty if everything is selected."""
         return self.view.selection.text(self.window) if self.view.selection.narrows else ""
 
-    def _all_columns(self, kind: str, fields: Sequence[str]) -> dict[str, NDArray[Any]]:
+    def _all_columns(self, kind: str, fields: Sequence[str]) -> Columns:
         events = schema.events(kind)
         tables = events.tables(self._export.tables)
         if not tables:
@@ -340,7 +340,7 @@ class Capture:
         number: int,
         fields: Sequence[str],
         kept: NDArray[Any] | None = None,
-    ) -> dict[str, NDArray[Any]]:
+    ) -> Columns:
         """Return fields of all rows of a table, or of those with the numbers ``kept``."""
         present = self._export.tables[table]
         made: dict[str, Callable[[], NDArray[Any]]] = {

@@ -49,7 +49,7 @@ from nsyswrap.capture.sqlite_pages import (
 )
 from nsyswrap.capture.sqlite_records import NotPlain
 from nsyswrap.capture.stored_times import StoredTimes
-from nsyswrap.capture.stream import Extremes, in_blocks, joined, noting
+from nsyswrap.capture.stream import Columns, Extremes, in_blocks, joined, noting
 
 T = TypeVar("T")
 _CHUNK_ROWS = 1000  # larger chunks do not fit the CPU cache and take twice as long
@@ -131,8 +131,8 @@ class Export:
         self,
         table: str,
         wanted: Sequence[tuple[str, FieldKind]],
-        work: Callable[[dict[str, NDArray[Any]]], dict[str, NDArray[Any]]],
-    ) -> dict[str, NDArray[Any]]:
+        work: Callable[[Columns], Columns],
+    ) -> Columns:
         """Return the arrays that ``work`` makes of blocks of rows; it gets columns as ``columns`` has them.
 
         What is read is not kept, so that a table takes no more memory than what is made of it. ``work`` can
@@ -142,7 +142,7 @@ class Export:
         if not all((table, name) in self._columns for name in names):
             extremes = Extremes()
 
-            def read(leaves: Leaves) -> dict[str, NDArray[Any]]:
+            def read(leaves: Leaves) -> Columns:
                 parts = stream_columns(self.pages, table, leaves, names, noting(work))
                 return joined(extremes.noted(parts), int(leaves.rows.sum()))
 
@@ -162,7 +162,7 @@ class Export:
 
     def from_leaves(
         self, table: str, wanted: Sequence[tuple[str, FieldKind]], leaves: Leaves
-    ) -> dict[str, NDArray[Any]] | None:
+    ) -> Columns | None:
         """Return columns of numbers from some leaf pages; None if all of the table has to be read."""
         names = [name for name, _ in wanted]
         columns = self._attempted(table, lambda: read_columns(self.pages, table, leaves, names))
@@ -287,9 +287,7 @@ class Export:
         self._check_durations(table)
         self.stored(table).keep_read(wanted, columns)
 
-    def _checked(
-        self, table: str, wanted: Sequence[tuple[str, FieldKind]], columns: dict[str, NDArray[Any]]
-    ) -> dict[str, NDArray[Any]]:
+    def _checked(self, table: str, wanted: Sequence[tuple[str, FieldKind]], columns: Columns) -> Columns:
         for name, kind in wanted:
             if kind not in ("int", "text", "string") and len(columns[name]):
                 self._check(f"{table}.{name}", kind, columns[name])
@@ -352,7 +350,7 @@ class Export:
         if extremes.total_ns > _SUM:
             raise self.too_large()
 
-    def _from_pages(self, table: str, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+    def _from_pages(self, table: str, names: Sequence[str]) -> Columns:
         if not names:
             return {}
         return self._paged(table, lambda leaves: read_columns(self.pages, table, leaves, names)) or {}
@@ -391,7 +389,7 @@ class Export:
             self.by_sqlite[table] = str(error)
         return None
 
-    def _from_rows(self, table: str, wanted: Sequence[tuple[str, FieldKind]]) -> dict[str, NDArray[Any]]:
+    def _from_rows(self, table: str, wanted: Sequence[tuple[str, FieldKind]]) -> Columns:
         if not wanted:
             return {}
         # An index would return the rows in its own order.

@@ -22,6 +22,7 @@ from nsyswrap.capture.schema import SPANS
 from nsyswrap.capture.selection import select
 from nsyswrap.capture.sqlite_pages import Leaves
 from nsyswrap.capture.stored_times import BlockTimes
+from nsyswrap.capture.stream import Columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from nsyswrap.capture.selection import Selection
     from nsyswrap.capture.window import Window
 
-    Columns = dict[str, NDArray[Any]]
     Source = tuple[str, FieldKind] | None
     Wanted = Sequence[tuple[str, FieldKind]]
 

@@ -21,7 +21,7 @@ from nsyswrap.capture.schema import (
     PID_SHIFT,
     PROCESS_MASK,
 )
-from nsyswrap.capture.stream import one_of
+from nsyswrap.capture.stream import Columns, one_of
 from nsyswrap.capture.window import LEAST, MOST, Window, whole_time
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class HasEvents(Protocol):
 
     source: Path
 
-    def columns(self, kind: str, *fields: str) -> dict[str, NDArray[Any]]:
+    def columns(self, kind: str, *fields: str) -> Columns:
         """Return fields of the events of one kind."""
 
     def text(self, string_id: int) -> str | None:

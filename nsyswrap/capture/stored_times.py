@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from nsyswrap.base.errors import OutputError, Unreadable
 from nsyswrap.base.files import small_file, write
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import cache_dir
+from nsyswrap.capture.stream import Columns
 
 with lazy_imports():
     import hashlib
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from nsyswrap.capture.sqlite_pages import Leaves, PageFile
     from nsyswrap.capture.stream import Extremes
 
-    Columns = dict[str, NDArray[Any]]
     Wanted = Sequence[tuple[str, FieldKind]]
 
 LARGE_LEAVES = 1 << 11  # pages of a table whose times are worth keeping: 8 MiB, as nsys writes them

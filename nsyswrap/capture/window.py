@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.intervals import IntervalSet
 from nsyswrap.capture.schema import NVTX_PUSH_POP, NVTX_START_END, PID_SHIFT
+from nsyswrap.capture.stream import Columns
 
 Events = Mapping[str, NDArray[Any]]
 
@@ -93,7 +94,7 @@ class Window:
         at = np.searchsorted(every.end, first)
         return (at < len(every.end)) & (every.start[np.minimum(at, len(every.end) - 1)] <= last)
 
-    def clip(self, events: Events) -> dict[str, NDArray[Any]]:
+    def clip(self, events: Events) -> Columns:
         """Return starts and ends clipped to the intervals; those of a row in several are the outer ones."""
         times = {name: events[name].copy() for name in ("start_ns", "end_ns") if name in events}
         for rows, intervals in self._by_owner(events):

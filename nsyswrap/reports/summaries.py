@@ -18,7 +18,7 @@ from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import SPANS
-from nsyswrap.capture.stream import looked_up, narrow
+from nsyswrap.capture.stream import Columns, looked_up, narrow
 from nsyswrap.reports.columns import share, stat_values, time_columns
 from nsyswrap.reports.table import Column, Result, Values
 
@@ -109,7 +109,7 @@ def _owner(owners: Sequence[tuple[str, GroupedRows]], label: str | None) -> str:
     return (owners[0] if len(owners) == 1 else max(owners, key=longest))[0]
 
 
-def _memory(capture: Capture, kind: str, value: str) -> dict[str, NDArray[Any]]:
+def _memory(capture: Capture, kind: str, value: str) -> Columns:
     """Return ``value`` of copies or memsets, and all that other reports will ask for."""
     needed = {*(SPANS if value == "duration" else (value,)), *(("copy_kind",) if kind == "memcpy" else ())}
     wanted = (f for f in ("copy_kind", "bytes", *SPANS) if f in needed or capture.expects(kind, f))
@@ -117,10 +117,10 @@ def _memory(capture: Capture, kind: str, value: str) -> dict[str, NDArray[Any]]:
 
 
 @per_capture
-def _packed(capture: Capture, kind: str, fields: tuple[str, ...]) -> dict[str, NDArray[Any]]:
+def _packed(capture: Capture, kind: str, fields: tuple[str, ...]) -> Columns:
     """Return fields in few bytes a row, with the selected durations in place of the times."""
 
-    def pack(columns: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    def pack(columns: Columns) -> Columns:
         packed = {field: narrow(columns[field]) for field in fields if field not in SPANS}
         return packed | ({"duration": narrow(columns["end_ns"] - columns["start_ns"])} if timed else {})
 
