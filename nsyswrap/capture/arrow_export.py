@@ -22,7 +22,7 @@ from nsyswrap.base.errors import DamagedCapture, NotACapture, Unavailable, Unrea
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.version import pip_install
 from nsyswrap.capture.export import Export
-from nsyswrap.capture.schema import CAPTURE_MARKS, CAPTURE_METADATA, STRINGS, FieldKind
+from nsyswrap.capture.schema import CAPTURE_MARKS, CAPTURE_METADATA, STRINGS, Wanted
 from nsyswrap.capture.sqlite_pages import Leaves
 from nsyswrap.capture.stream import BLOCK_ROWS, Columns, Extremes, in_blocks, joined, noting
 
@@ -108,16 +108,11 @@ class ArrowExport(Export):
             self._leaves[table] = Leaves(np.arange(len(rows)), rows)
         return self._leaves.get(table)
 
-    def from_leaves(self, table: str, wanted: Sequence[tuple[str, FieldKind]], leaves: Leaves) -> Columns:
+    def from_leaves(self, table: str, wanted: Wanted, leaves: Leaves) -> Columns:
         """Return columns of numbers from some groups of rows."""
         return self._checked(table, wanted, self._from_rows(table, wanted, leaves.numbers.tolist()))
 
-    def stream(
-        self,
-        table: str,
-        wanted: Sequence[tuple[str, FieldKind]],
-        work: Callable[[Columns], Columns],
-    ) -> Columns:
+    def stream(self, table: str, wanted: Wanted, work: Callable[[Columns], Columns]) -> Columns:
         """Return the arrays that ``work`` makes of blocks of rows, as ``Export.stream`` does."""
         leaves = self.leaves(table)
         if leaves is None or not self.count(table) or all(self.has_read(table, name) for name, _ in wanted):
@@ -156,9 +151,7 @@ class ArrowExport(Export):
     def _from_pages(self, table: str, names: Sequence[str]) -> Columns:  # noqa: ARG002
         return {}
 
-    def _from_rows(
-        self, table: str, wanted: Sequence[tuple[str, FieldKind]], groups: Sequence[int] | None = None
-    ) -> Columns:
+    def _from_rows(self, table: str, wanted: Wanted, groups: Sequence[int] | None = None) -> Columns:
         if not wanted:
             return {}
         file = self._files[table]

@@ -36,7 +36,7 @@ from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import DamagedCapture, NotACapture, NotInCapture, OutputError
 from nsyswrap.base.sqlite import EXHAUSTED, ReadOnlyConnection, quoted, read_only, statement, tables_of
 from nsyswrap.base.temporary import temporary_folder
-from nsyswrap.capture.schema import CAPTURE_MARKS, NSYS_TABLE, STRINGS, FieldKind
+from nsyswrap.capture.schema import CAPTURE_MARKS, NSYS_TABLE, STRINGS, FieldKind, Wanted
 from nsyswrap.capture.sqlite_file import check_magic, check_size, journals_of, opening, settled_copy
 from nsyswrap.capture.sqlite_pages import (
     Leaves,
@@ -111,7 +111,7 @@ class Export:
             self._counts[table] = int(self.rows(sql)[0][0] if leaves is None else leaves.rows.sum())
         return self._counts[table]
 
-    def columns(self, table: str, wanted: Sequence[tuple[str, FieldKind]]) -> list[NDArray[Any]]:
+    def columns(self, table: str, wanted: Wanted) -> list[NDArray[Any]]:
         """Return columns in row order: int64 arrays (``MISSING`` for NULL), object arrays for ``text``.
 
         Raises DamagedCapture for a value that is no integer, and for a time or an amount that the sums and
@@ -127,12 +127,7 @@ class Export:
         for name in names:
             self._columns.pop((table, name), None)
 
-    def stream(
-        self,
-        table: str,
-        wanted: Sequence[tuple[str, FieldKind]],
-        work: Callable[[Columns], Columns],
-    ) -> Columns:
+    def stream(self, table: str, wanted: Wanted, work: Callable[[Columns], Columns]) -> Columns:
         """Return the arrays that ``work`` makes of blocks of rows; it gets columns as ``columns`` has them.
 
         What is read is not kept, so that a table takes no more memory than what is made of it. ``work`` can
@@ -160,9 +155,7 @@ class Export:
             self._leaves |= {table: found} if found else {}
         return self._leaves.get(table)
 
-    def from_leaves(
-        self, table: str, wanted: Sequence[tuple[str, FieldKind]], leaves: Leaves
-    ) -> Columns | None:
+    def from_leaves(self, table: str, wanted: Wanted, leaves: Leaves) -> Columns | None:
         """Return columns of numbers from some leaf pages; None if all of the table has to be read."""
         names = [name for name, _ in wanted]
         columns = self._attempted(table, lambda: read_columns(self.pages, table, leaves, names))
@@ -277,7 +270,7 @@ class Export:
                 "give a .sqlite made by `nsys export` or `nsys profile --stats=true`",
             )
 
-    def _load(self, table: str, wanted: Sequence[tuple[str, FieldKind]]) -> None:
+    def _load(self, table: str, wanted: Wanted) -> None:
         columns = self._from_pages(table, [name for name, kind in wanted if kind != "text"])
         rest = [(name, kind) for name, kind in wanted if name not in columns]
         columns |= self._from_rows(table, rest)
@@ -287,7 +280,7 @@ class Export:
         self._check_durations(table)
         self.stored(table).keep_read(wanted, columns)
 
-    def _checked(self, table: str, wanted: Sequence[tuple[str, FieldKind]], columns: Columns) -> Columns:
+    def _checked(self, table: str, wanted: Wanted, columns: Columns) -> Columns:
         for name, kind in wanted:
             if kind not in ("int", "text", "string") and len(columns[name]):
                 self._check(f"{table}.{name}", kind, columns[name])
@@ -335,9 +328,7 @@ class Export:
             if np.abs(end[ended] - start[ended]).sum(dtype=float) > _SUM:
                 raise self.too_large()
 
-    def _check_streamed(
-        self, table: str, wanted: Sequence[tuple[str, FieldKind]], extremes: Extremes
-    ) -> None:
+    def _check_streamed(self, table: str, wanted: Wanted, extremes: Extremes) -> None:
         """Raise DamagedCapture as for columns; where the extremes cannot tell, all values are read."""
         rows = self.count(table)
         for name, kind in wanted:
@@ -389,7 +380,7 @@ class Export:
             self.by_sqlite[table] = str(error)
         return None
 
-    def _from_rows(self, table: str, wanted: Sequence[tuple[str, FieldKind]]) -> Columns:
+    def _from_rows(self, table: str, wanted: Wanted) -> Columns:
         if not wanted:
             return {}
         # An index would return the rows in its own order.

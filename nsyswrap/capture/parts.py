@@ -25,17 +25,16 @@ from nsyswrap.capture.stored_times import BlockTimes
 from nsyswrap.capture.stream import Columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
     from nsyswrap.capture.export import Export
-    from nsyswrap.capture.schema import FieldKind
+    from nsyswrap.capture.schema import FieldKind, Wanted
     from nsyswrap.capture.selection import Selection
     from nsyswrap.capture.window import Window
 
     Source = tuple[str, FieldKind] | None
-    Wanted = Sequence[tuple[str, FieldKind]]
 
 _BLOCK_ROWS = 1 << 19  # at a time, so that deciding takes little memory
 _MOST = 0.5  # of a table's pages, from which on all are read and kept for other views

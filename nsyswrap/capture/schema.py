@@ -8,7 +8,7 @@ a renamed column, add its name to the field. For a new table, add an entry to ``
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,6 +16,7 @@ from nsyswrap.base.errors import UsageError
 from nsyswrap.base.text import unknown
 
 FieldKind = Literal["int", "text", "string", "time", "end", "amount", "optional amount"]
+Wanted = Sequence[tuple[str, FieldKind]]  # columns of a table to read, with their kinds
 
 # The fields that most reports read: start and end, and the name.
 SPANS = ("start_ns", "end_ns")

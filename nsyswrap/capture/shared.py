@@ -18,7 +18,7 @@ from nsyswrap.capture import schema
 from nsyswrap.capture.export import Export
 from nsyswrap.capture.redact import places, values
 from nsyswrap.capture.redact.search import REMOVED, Search
-from nsyswrap.capture.schema import FieldKind
+from nsyswrap.capture.schema import FieldKind, Wanted
 
 _SEARCHED = {schema.EVENTS[kind].table for kind in ("nvtx", "diagnostic")}
 _LINE = ":ARGUMENT_"
@@ -90,7 +90,7 @@ class SharedExport:
         shown = self.names.of(strings.values())
         return {i: shown.get(text, text) for i, text in strings.items()} if shown else strings
 
-    def columns(self, table: str, wanted: Sequence[tuple[str, FieldKind]]) -> list[NDArray[Any]]:
+    def columns(self, table: str, wanted: Wanted) -> list[NDArray[Any]]:
         """Return columns as an export does."""
         columns = self._export.columns(table, wanted)
         if table not in _SEARCHED:

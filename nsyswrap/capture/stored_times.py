@@ -24,16 +24,15 @@ with lazy_imports():
     import hashlib
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from nsyswrap.capture.schema import FieldKind
+    from nsyswrap.capture.schema import Wanted
     from nsyswrap.capture.sqlite_pages import Leaves, PageFile
     from nsyswrap.capture.stream import Extremes
 
-    Wanted = Sequence[tuple[str, FieldKind]]
 
 LARGE_LEAVES = 1 << 11  # pages of a table whose times are worth keeping: 8 MiB, as nsys writes them
 _BLOCK_ROWS = 1 << 13
