@@ -7,6 +7,7 @@ from tiny_export import Row, call, graph, kernel, memcpy, memset, nvtx, opened
 
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.launches import Launches, launches_of
+from nsyswrap.capture.selection import parse_selection
 
 GRAPH_7 = 7 << 32  # what the ids of the nodes of graph 7 begin with
 
@@ -34,6 +35,17 @@ def test_a_launch_behind_a_kernel_depends_on_it_and_then_queues(tmp_path: Path) 
     assert found.uncontended.tolist() == [True, False]
     assert found.dependency_ns.tolist() == [0, 30]  # from 20 to 50
     assert found.queue_ns.tolist() == [1, 3]  # from 50 to 53
+
+
+def test_the_launches_of_one_range(tmp_path: Path) -> None:
+    # CPU  a[5 .. L[10..20) .. 50)   b[105 .. L[110..125) .. 150)
+    rows = [call("cudaLaunchKernel", 10, 20, 1), kernel("k", 26, 40, 1), nvtx("a", 5, 50)]
+    rows += [call("cudaLaunchKernel", 110, 125, 2), kernel("k", 127, 140, 2), nvtx("b", 105, 150)]
+    whole = opened(tmp_path, *rows)
+    selected = {
+        name: launches_of(whole.viewed(selection=parse_selection(nvtx=name))).latency_ns for name in "ab"
+    }
+    assert {name: values.tolist() for name, values in selected.items()} == {"a": [16], "b": [17]}
 
 
 def test_a_stream_that_ran_dry_during_the_call_is_no_dependency(tmp_path: Path) -> None:

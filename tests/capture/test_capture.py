@@ -240,6 +240,11 @@ def test_exports_of_2022_name_their_metadata_and_driver_otherwise(tmp_path: Path
     assert (info.exporter_version, info.driver_version) == ("2022.4.2.1", "525.105.17")
 
 
+def test_a_gpu_without_a_name_or_an_id_has_none(tmp_path: Path) -> None:
+    rows = (row("TARGET_INFO_GPU", id=i, name=name) for i, name in ((0, None), (1, "A"), (None, "B")))
+    assert opened(tmp_path, kernel("k", 0, 5), *rows).gpu_names == {1: "A"}
+
+
 def test_an_export_that_says_nothing_of_itself(tmp_path: Path) -> None:
     info = opened(tmp_path, kernel("k", 0, 5)).info
     assert vars(info) == {

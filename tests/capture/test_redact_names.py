@@ -12,7 +12,7 @@ from tiny_export import KERNEL, Row, everything, kernel, nvtx, row, write
 from nsyswrap import open_capture
 from nsyswrap.base.errors import DamagedCapture, NotACapture, OutputError
 from nsyswrap.capture.redact import check, redact
-from nsyswrap.capture.redact.search import Search
+from nsyswrap.capture.redact.search import Search, people_in
 from nsyswrap.reports import NAMES, find_report
 
 ENVIRONMENT = "USER={user}\0HOME=/home/{user}\0API_TOKEN=Vogon42-poetry\0"
@@ -34,6 +34,29 @@ def report_rows(path: Path) -> dict[str, list[tuple[object, ...]]]:
 def column(path: Path, sql: str) -> list[object]:
     with closing(sqlite3.connect(path)) as db:
         return [value for (value,) in db.execute(sql)]
+
+
+@pytest.mark.parametrize(
+    ("path", "people"),
+    [
+        ("/home/user/work/train.py", ["user"]),
+        ("/mnt/user/zaphod/train.py", ["zaphod"]),
+        ("/home/zaphod/user/train.py", ["zaphod"]),
+        ("/home/user/home/zaphod/x", ["user", "zaphod"]),
+    ],
+)
+def test_a_person_who_is_called_user(path: str, people: list[str]) -> None:
+    assert list(people_in(path)) == people
+
+
+@pytest.mark.parametrize("names", [set(), {"zaphod"}])
+def test_texts_change_together_as_each_one_does(names: set[str]) -> None:
+    paths = ["/home/ford/x.py", "/data/zaphod/y.py", r"C:\Users\trillian\z", "/opt/a", "a/b"]
+    texts = [*paths, "step 7", "step 8"]
+    search = Search({}, names, ())
+    changed = search.changes(texts)
+    assert changed == {text: new for text in texts if (new := search.text(text)) != text}
+    assert len(changed) == 2 + len(names)
 
 
 @sampled("user", ["add", "root", "gpu", "torch", "user", "kernel", "python"], fast=2)

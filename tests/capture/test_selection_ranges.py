@@ -1,9 +1,10 @@
 """The part of a capture that an NVTX range selects: its time, and what its thread or process did."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tiny_export import OSRT, PID, call, domain, kernel, nvtx, on_cpu, opened
+from tiny_export import OSRT, PID, call, domain, kernel, nvtx, on_cpu, opened, um_cpu_fault
 
 from nsyswrap.api import CaptureReader
 from nsyswrap.base.errors import NotInCapture, UsageError
@@ -204,3 +205,11 @@ def test_a_range_of_the_first_thread_selects_its_whole_process(tmp_path: Path) -
 def test_a_trimmed_export_does_not_say_whose_its_kernels_are(tmp_path: Path) -> None:
     rows = (nvtx("step", 10, 20), kernel("k", 12, 15), kernel("l", 30, 40))
     assert names(opened(tmp_path, *rows, without=["globalPid"]).select(nvtx="step")) == ["k"]
+
+
+def test_what_has_a_start_alone_is_cut_as_what_lasts(tmp_path: Path) -> None:
+    rows = (kernel("k", 0, 20), um_cpu_fault(4096, 7), um_cpu_fault(8192, 70), nvtx("a", 5, 50))
+    selection = replace(parse_selection(nvtx="a"), clip=True)
+    capture = opened(tmp_path, *rows, call("cudaLaunchKernel", 6, 9)).viewed(selection=selection)
+    assert capture.columns("um_cpu_fault", "start_ns")["start_ns"].tolist() == [7]
+    assert capture.columns("kernel", "start_ns")["start_ns"].tolist() == [5]

@@ -8,7 +8,7 @@ import pytest
 from tiny_export import PID, call, domain, global_id, kernel, memcpy, nvtx, opened
 
 from nsyswrap.analysis.arrays.spans import Spans, closest, enclosures, paths, tree
-from nsyswrap.analysis.nvtx_ranges import counted_ranges, kernel_ranges, nested_ranges
+from nsyswrap.analysis.nvtx_ranges import counted_ranges, kernel_ranges, nested_ranges, texts_and_domains
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.units import Rounding
@@ -104,6 +104,12 @@ def test_names(rounding: Rounding, names: list[str | None], tmp_path: Path) -> N
         assert list(ranges.labels(ranges.code)) == names
         assert ranges.names == sorted(set(names) - {None})  # type: ignore[type-var]
         assert ranges.row.tolist() == [5, 6, 7, 8, 9, 10, 11]
+
+
+def test_a_domain_has_the_name_with_which_it_was_created_first(tmp_path: Path) -> None:
+    """nsys' own reports count its ranges for both; a range is selected by one name."""
+    capture = opened(tmp_path, domain("x", 1), domain("y", 1, start=5), nvtx("a", 0, 10, domainId=1))
+    assert texts_and_domains(capture, np.array([2]))[1] == [("a", "x")]
 
 
 def test_a_domain_of_several_threads_counts_its_ranges_several_times(tmp_path: Path) -> None:

@@ -53,6 +53,13 @@ def test_equal_runs_are_no_more_certain_than_their_launches() -> None:
     assert judged(times(1.0, [100_000] * 3, error=0.03), [106_000] * 3).outcome == "cannot tell"
 
 
+def test_the_mean_of_launches_is_as_uncertain_as_their_spread() -> None:
+    """The typical launch is not: other rows, such as calls, are judged by it."""
+    base = times(1.0, [100_000] * 3, mean_error=0.03)
+    assert judged(base, [106_000] * 3).outcome == "cannot tell"
+    assert judged(base, [106_000] * 3, API).outcome == "slower"
+
+
 def test_a_newton_of_two_speeds_is_not_slower() -> None:
     slow, fast = 25_500_000, 22_500_000
     found = judged([fast, slow, fast, fast, slow], [slow, fast, slow, slow, slow], STEP)

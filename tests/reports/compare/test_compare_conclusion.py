@@ -27,6 +27,15 @@ def test_a_slower_step_and_its_cause() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("steps", "others"), [(20, "2 slower (above all kernel time"), (30, "1 slower (kernel add")]
+)
+def test_totals_of_other_numbers_of_steps_are_not_counted(steps: int, others: str) -> None:
+    step = pair("step", "'train'", exact_row(5e6, 20), exact_row(5.5e6, steps), SLOWER)
+    made = concluded(comparison(step, KERNEL, pair("total", "kernel time", 1e8, 1.5e8, SLOWER, count=1)))
+    assert made.lines[-1].startswith(f"Other rows: {others}")
+
+
 def test_idle_time_is_a_cause_and_a_class_of_kernels_is_not() -> None:
     launches = pair("budget", "idle_launch", 100_000.0, 400_000.0, SLOWER)
     gemm = pair("budget", "gemm_kernel", 100_000.0, 500_000.0, SLOWER)
