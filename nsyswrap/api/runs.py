@@ -64,6 +64,7 @@ def profile(  # noqa: PLR0913 - one parameter for each option of the command
     follow_forks: bool = False,
     graphs: str | None = None,
     capture_range: str | None = None,
+    capture_range_end: str | None = None,
     delay: float | None = None,
     duration: float | None = None,
     steps: str | None = None,

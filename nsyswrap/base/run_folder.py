@@ -46,6 +46,7 @@ PROGRAM_OUTPUT = "program.out"  # the program's stdout, if it is kept
 PROGRAM_ERRORS = "program.err"  # the program's stderr, if it is kept
 DIGEST = "digest.json"  # the summary that `collect` reads
 CONDITIONS = "conditions.csv"  # samples of the GPUs during the run, see base/run_facts.py
+RANGE = "range-"  # prefix of the run folders in that of a run which recorded several ranges
 SCENARIO_FILES = "scenario-files"  # a folder: what the script of a scenario keeps, such as traces
 PAGE = "view.html"  # the page that `nsyswrap runs open` writes; the program can write one, too
 FILES = (
@@ -221,7 +222,7 @@ class RunFolder:
             raise OutputError(
                 f"{self.path} exists and is not empty", "use another --output, or --force to replace its run"
             )
-        if not present & {RUN, SPEC} and (taken := sorted(present & set(FILES))):
+        if not present & {RUN, SPEC} and not ranges_of(self.path) and (taken := sorted(present & set(FILES))):
             raise OutputError(
                 f"{self.path} contains {taken[0]} but is not a run folder; it is not replaced",
                 "use another --output",
@@ -231,7 +232,7 @@ class RunFolder:
     def _clear(self, *, force: bool) -> None:
         self.make()
         present = self.check_free(force=force)
-        if present and not present & {RUN, SPEC}:
+        if present and not present & {RUN, SPEC} and not ranges_of(self.path):
             return
         if folders := [name for name in FILES if paths.is_folder(self.path / name)]:
             raise OutputError(f"{self.path / folders[0]} is a folder, where a file is expected", "remove it")
@@ -241,6 +242,11 @@ class RunFolder:
             self._partial_path(name).unlink(missing_ok=True)
         if is_page(self.path / PAGE):
             (self.path / PAGE).unlink()
+        for earlier in ranges_of(self.path):
+            for name in FILES:
+                (earlier / name).unlink(missing_ok=True)
+            with suppress(OSError):  # it holds other files
+                earlier.rmdir()
         for pattern in (f"{WORK}*", SCENARIO_FILES):  # WORK: of a killed run
             for left in paths.matching(self.path, pattern):
                 shutil.rmtree(left)
@@ -311,6 +317,12 @@ class RunFolder:
 
     def _partial_path(self, name: str) -> Path:
         return self.path / f".{name}.part"
+
+
+def ranges_of(folder: Path) -> list[Path]:
+    """Return the run folders of the ranges that one run recorded, in their order."""
+    folders = [path for path in paths.matching(folder, f"{RANGE}[0-9]*") if paths.exists(path / RUN)]
+    return sorted(folders, key=lambda path: (len(path.name), path.name))
 
 
 def read_status(folder: Path | str) -> Status:

@@ -30,8 +30,18 @@ from nsyswrap.base import paths
 from nsyswrap.base.errors import ProgramNotFound, Unavailable, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.options import FOLDER, PROGRAM, RecordingOptions, check_trace
-from nsyswrap.base.run_folder import DEFAULT_BASE, EXPORT, REPORT, RUN, Status, default_output, outcome_words
-from nsyswrap.base.text import quoted
+from nsyswrap.base.run_folder import (
+    DEFAULT_BASE,
+    EXPORT,
+    RANGE,
+    REPORT,
+    RUN,
+    Status,
+    default_output,
+    outcome_words,
+    ranges_of,
+)
+from nsyswrap.base.text import counted, quoted
 from nsyswrap.cli.help import option
 from nsyswrap.cli.options import SHOW, csv_option, output_option, report_option, top_option
 from nsyswrap.cli.output import (
@@ -376,6 +386,10 @@ def show_run(run: Run, show_capture: Callable[[], None]) -> None:
         folder = quoted(str(run.folder))
         if paths.exists(run.folder / RUN):
             note(f"\nrun folder  {folder}/")
+        if ranges := ranges_of(run.folder):
+            note(f"\nrecorded    {counted(len(ranges), 'ranges')}, a run folder each: {folder}/{RANGE}1 ...")
+            note(f"one         nsyswrap report {quoted(str(ranges[0]))}")
+            note(f"all         nsyswrap collect {folder}")
         if paths.exists(run.folder / EXPORT):
             note(f"again       nsyswrap report {folder}")
         if paths.exists(run.folder / REPORT):

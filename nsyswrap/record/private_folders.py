@@ -7,6 +7,7 @@ program does not learn their names. Both have mode 0700, as nsys' own files may 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -28,6 +29,7 @@ from nsyswrap.base.run_folder import (
     LOG,
     PROGRAM_ERRORS,
     PROGRAM_OUTPUT,
+    RANGE,
     RECORDING,
     REPORT,
     RUN,
@@ -39,6 +41,7 @@ from nsyswrap.base.temporary import shielded
 from nsyswrap.record import guard
 
 STEM = Path(REPORT).stem
+_NUMBERED = re.compile(rf"{STEM}\.(\d+)(\.[\w-]+)")  # a file of one of several ranges
 _LOG_END = 64 << 20  # of a longer log so much of the beginning and of the end is kept
 _NOTES = "hook"  # folder for what the hook in the program notes
 _OURS = {RUN, PROGRAM_OUTPUT, PROGRAM_ERRORS}  # our files that exist while the program runs
@@ -133,24 +136,42 @@ class WorkFolders:
             if new
         )
 
+    def split_ranges(self) -> list[Path]:
+        """Give each of the numbered recordings of one run a folder in ``work``; return these in order."""
+        numbers: dict[int, Path] = {}
+        for recording in guard.recordings(self.work):
+            if match := _NUMBERED.fullmatch(recording.name):
+                folder = numbers.setdefault(int(match[1]), self.work / f"{RANGE}{match[1]}")
+                folder.mkdir(mode=0o700, exist_ok=True)
+                recording.rename(folder / f"{STEM}{match[2]}")
+        return [folder for _, folder in sorted(numbers.items())]
+
     def discard_recordings(self) -> None:
         """Remove the recordings that cannot be redacted."""
-        for recording in (*guard.recordings(self.work), *guard.recordings(self.temporary)):
-            if recording != self.work / EXPORT:
-                recording.unlink()
-
-    def discard_export(self) -> None:
-        """Remove an export that still holds secrets, and its copies."""
-        for name in paths.names(self.work):
-            if EXPORT in name:
-                (self.work / name).unlink()
+        ranges = paths.matching(self.work, f"{RANGE}*")
+        for folder in (self.work, self.temporary, *ranges):
+            for recording in guard.recordings(folder):
+                if recording.name != EXPORT:
+                    recording.unlink()
 
     def publish(self) -> None:
         """Move nsys' files, the digest and the samples of the GPUs into the run folder."""
-        for name in (REPORT, RECORDING, EXPORT, DIGEST, CONDITIONS):
-            if paths.exists(self.work / name):
-                self.run.take(self.work / name, name)
+        take_files(self.work, self.run)
         guard.remove(self.work)
+
+
+def discard_export(work: Path) -> None:
+    """Remove an export that still holds secrets, and its copies."""
+    for name in paths.names(work):
+        if EXPORT in name:
+            (work / name).unlink()
+
+
+def take_files(work: Path, run: RunFolder) -> None:
+    """Move nsys' files, the digest and the samples of the GPUs into a run folder."""
+    for name in (REPORT, RECORDING, EXPORT, DIGEST, CONDITIONS):
+        if paths.exists(work / name):
+            run.take(work / name, name)
 
 
 def start_guard(token: str, work: Path, temporary: Path, lock: int | None = None) -> subprocess.Popen[bytes]:

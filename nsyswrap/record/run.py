@@ -30,16 +30,24 @@ from nsyswrap.base.run_folder import (
     LOG,
     PROGRAM_ERRORS,
     PROGRAM_OUTPUT,
+    RANGE,
     REPORT,
     RUN,
     STATS,
+    STATUS,
     RunFolder,
     Status,
 )
 from nsyswrap.base.temporary import shielded
 from nsyswrap.base.version import version_at_once
 from nsyswrap.record import exec_program, guard, outcome
-from nsyswrap.record.private_folders import STEM, WorkFolders, private_folders
+from nsyswrap.record.private_folders import (
+    STEM,
+    WorkFolders,
+    discard_export,
+    private_folders,
+    take_files,
+)
 from nsyswrap.record.process_watch import signals_noted
 from nsyswrap.record.program import Callbacks, ProgramTime
 from nsyswrap.record.supervisor import NsysEnd, Supervisor
@@ -141,24 +149,33 @@ def execute(spec: RunSpec, callbacks: Callbacks | None = None) -> Status:
             renamed = private.gather()
             tries_again = not ended.ending.killed or ended.ending.fault != ""
             failure = reimport(nsys, private, facts) if tries_again else None
-            import_failed = tries_again and not paths.exists(private.work / REPORT)
+            ranges = private.split_ranges() if spec.options.capture_range_end else []
+            work = ranges[0] if ranges else private.work  # each of the ranges is as complete
+            import_failed = tries_again and not paths.exists(work / REPORT)
             if spec.options.discard_rep:
                 private.discard_recordings()
             unmoved = guard.recordings(private.temporary)
             steps = hooked.read(private.notes)
-            evidence = outcome.RunEvidence(*ended[:4], failure, private.work, unmoved, steps, import_failed)
+            evidence = outcome.RunEvidence(*ended[:4], failure, work, unmoved, steps, import_failed)
             asked = time.monotonic()
             facts |= {**gpu_facts(), **_observed_facts(ended)}
             facts |= steps.facts(spec.options)
             began += time.monotonic() - asked  # the driver can be slow to answer
             with suppress(OutputError):  # the export is read before it is published
                 RunFolder(private.work).write(RUN, facts)
-            status = _judge_and_finish(spec, evidence, private, callbacks.finish)
+            status = outcome.judge(spec, evidence)
+            for folder in ranges or [private.work]:
+                status = finished(spec, status, folder, callbacks.finish)
             status = replace(status, message="; ".join(filter(None, (status.message, renamed))))
             facts["duration_s"] = round(time.monotonic() - began, 3)
-            private.publish()
             facts["command"] = list(map(callbacks.without_secrets, facts["command"]))
-            return write_results(run, facts, status, callbacks.without_secrets(ended.log))
+            for folder in ranges:
+                _publish_range(RunFolder(run.path / folder.name, run.share), folder, facts, status)
+            private.publish()
+            status = write_results(run, facts, status, callbacks.without_secrets(ended.log))
+            for name in (RUN, STATUS) if ranges else ():  # a folder of runs, and none itself
+                (run.path / name).unlink(missing_ok=True)
+            return status
 
 
 @contextmanager
@@ -234,26 +251,30 @@ def environment(spec: RunSpec, private: WorkFolders) -> dict[str, str]:
     return {**own, **before, **hook, "TMPDIR": str(private.temporary), guard.MARK: private.token}
 
 
-def _judge_and_finish(
-    spec: RunSpec, evidence: outcome.RunEvidence, private: WorkFolders, finish: Callable[[Path], None]
-) -> Status:
-    """Return how the run ended. Call ``finish`` on a complete export; if it fails, remove the export."""
-    return finished(spec, outcome.judge(spec, evidence), private, finish)
-
-
-def finished(spec: RunSpec, status: Status, private: WorkFolders, finish: Callable[[Path], None]) -> Status:
+def finished(spec: RunSpec, status: Status, work: Path, finish: Callable[[Path], None]) -> Status:
     """Call ``finish`` on a complete export and return the status. If that fails, the export is removed."""
-    if command.check_export(private.work / EXPORT):
+    if command.check_export(work / EXPORT):
         return status
     try:
-        finish(private.work)
+        finish(work)
     except NsyswrapError as error:
-        private.discard_export()
+        discard_export(work)
         return outcome.not_redacted(spec, status, error)
     except BaseException:
-        private.discard_export()
+        discard_export(work)
         raise
     return status
+
+
+def _publish_range(run: RunFolder, work: Path, facts: dict[str, Any], status: Status) -> None:
+    """Make the run folder of one of several ranges."""
+    with paths.writing(run.path):
+        run.make()
+    take_files(work, run)
+    own = {name: fact for name, fact in facts.items() if name != "duration_s"}  # of all ranges together
+    run.write(RUN, {**own, "range": int(work.name.removeprefix(RANGE))})
+    run.write_status(status)
+    recent_runs.note_begun(run.path)
 
 
 def reimport(nsys: Nsys, private: WorkFolders, facts: dict[str, Any]) -> NsyswrapError | None:

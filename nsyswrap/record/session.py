@@ -365,7 +365,7 @@ def record(
                     private.discard_recordings()
                 with suppress(OutputError):  # the export is read before it is published
                     RunFolder(private.work).write(RUN, facts)
-                status = run.finished(spec, status, private, callbacks.finish)
+                status = run.finished(spec, status, private.work, callbacks.finish)
                 private.publish()
                 facts |= {**run.gpu_facts(), **recording.facts()}
                 facts["duration_s"] = round(time.monotonic() - began, 3)

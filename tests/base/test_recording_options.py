@@ -57,8 +57,11 @@ def test_spec_json_has_each_option_but_the_share(name: str) -> None:
     values: dict[str, Any] = {"flag": not getattr(RecordingOptions(), name), "texts": ("x",)}
     values |= {"text": "cuda", "count": 1, "seconds": 1.5, "delay": 0.5}
     special = {"env": {"K": "v"}, "nvcc": ("-O3",), "steps": "1-2", "share": "group"}
+    special |= {"capture_range_end": "repeat"}
     value = special.get(name, values[OPTIONS[name].values])
     needed: dict[str, Any] = {"steps": "3"} if name in ("then_stop", "step_at") else {}
+    if name == "capture_range_end":
+        needed = {"capture_range": "cudaProfilerApi"}
     value = "module" if name == "step_at" else value
     options = RecordingOptions(**{**needed, name: value})
     plain = TaskSpec("x", {}, 1, "/", options=RecordingOptions(**needed)).as_json()

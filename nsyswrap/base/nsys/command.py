@@ -125,6 +125,8 @@ def profile_argv(
     argv += _range_argv(options.recorded_range)
     if options.steps is not None:
         argv.append(f"--capture-range-end={'stop-shutdown' if options.then_stop else 'stop'}")
+    if options.capture_range_end is not None:
+        argv.append(f"--capture-range-end={options.capture_range_end}")
     if options.delay is not None:
         argv.append(f"--delay={options.delay:g}")
     if options.duration is not None:

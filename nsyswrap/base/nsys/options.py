@@ -195,6 +195,15 @@ class RecordingOptions:
         plan=6,
         nsys=("capture-range",),
     )
+    capture_range_end: str | None = option(
+        "--capture-range-end",
+        "Record each of N ranges: repeat:N; or repeat.",
+        metavar="END",
+        completions=("repeat",),
+        rare=True,
+        later=True,
+        nsys=("capture-range-end",),
+    )
     delay: float | None = option(
         "--delay", "Start recording after S seconds.", values="delay", plan=11, nsys=("delay",)
     )
@@ -273,10 +282,27 @@ class RecordingOptions:
                 "use nvtx:NAME, for example --capture-range nvtx:step",
             )
         self._check_steps()
+        self._check_range_end()
         if self.share and self.keep_environment:
             raise UsageError(
                 "--share cannot be used with --keep-environment: others could read the environment",
                 "omit one of them",
+            )
+
+    def _check_range_end(self) -> None:
+        if self.capture_range_end is None:
+            return
+        if not re.fullmatch(r"repeat(:[1-9]\d{0,5})?", self.capture_range_end):
+            what = f"invalid --capture-range-end {self.capture_range_end!r}"
+            if self.capture_range_end.startswith("repeat-shutdown"):
+                raise UsageError(
+                    f"{what}: nsys kills the program after it", "use repeat:N: the program goes on"
+                )
+            passed_on = f"--nsys-arg=--capture-range-end={self.capture_range_end}"
+            raise UsageError(f"{what}: expected repeat or repeat:N", f"what only nsys knows: {passed_on}")
+        if self.capture_range is None:
+            raise UsageError(
+                "--capture-range-end needs the range to record", "add --capture-range, such as nvtx:step"
             )
 
     def _check_steps(self) -> None:
@@ -326,7 +352,8 @@ class RecordingOptions:
     @property
     def may_end_program(self) -> bool:
         """True if an option can make nsys end the program early."""
-        limited = self.duration is not None or self.capture_range is not None or self.then_stop
+        one_range = self.capture_range is not None and self.capture_range_end is None
+        limited = self.duration is not None or one_range or self.then_stop
         return limited or any(re.match(r"--(duration|capture-range)\b|-[dc]$", arg) for arg in self.extra)
 
     def ended_program(self, code: int, log: str, recorded: float) -> bool:
@@ -337,7 +364,9 @@ class RecordingOptions:
         """
         if self.duration is not None and recorded >= self.duration - _CLOCKS_S:
             return True
-        runs_on = any(arg.startswith("--capture-range-end") for arg in self.extra)
+        runs_on = bool(self.capture_range_end) or any(
+            arg.startswith("--capture-range-end") for arg in self.extra
+        )
         if (self.capture_range is not None or self.then_stop) and _RANGE_ENDED in log and not runs_on:
             return True
         return code == _TERMINATED and self.may_end_program
