@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,7 @@ with lazy_imports():
     from nsyswrap.render import notebook, plots, python_text
     from nsyswrap.reports import brief as briefs
     from nsyswrap.reports.compare import as_data, conclusion, sides, tables
+    from nsyswrap.reports.wording import comparisons as comparison_words
 
 
 _UNDECIDED = "reports of nsys and events: whole rows; other reports: rows cut at the ends"
@@ -153,6 +154,7 @@ def compare(
     limits = SlowdownLimits(max_slower, min_time_ns)
     base_side, new_side = (sides.load_side(_paths(one)) for one in (base, new))
     made = comparing.compare(base_side, new_side, limits, anyway=anyway)
+    made = replace(made, obstacles=tuple(map(comparison_words.worded_obstacle, made.obstacles)))
     return NotebookComparison(**{field.name: getattr(made, field.name) for field in fields(made)})
 
 

@@ -34,6 +34,8 @@ from nsyswrap.capture.schema import ENUMS
 from nsyswrap.reports.compare import gate_lines
 from nsyswrap.reports.compare.baseline import read_baseline
 from nsyswrap.reports.wording.checks import why_no_gpu_work, worded
+from nsyswrap.reports.wording.comparisons import worded_obstacle
+from nsyswrap.reports.wording.notes import note_text
 
 _MOST_NAMES, _NAME_WIDTH = 5, 40  # in a message
 _FIRST_LETTERS = {"Host": "H", "Device": "D", "Array": "A", "Peer": "P"}
@@ -250,14 +252,17 @@ class Verdict:
     def lines(self) -> list[str]:
         """The conclusion, and the figures it is drawn from: a line for each row."""
         comparison = self.comparison
-        obstacles = [f"{one.about}: baseline {one.base}, here {one.new}" for one in comparison.obstacles]
+        obstacles = [
+            f"{one.about}: baseline {one.base}, here {one.new}"
+            for one in map(worded_obstacle, comparison.obstacles)
+        ]
         few = [_FEW] if comparison.no_verdicts and not obstacles else []
         lines = [
             gate_lines.conclusion(self.result, self.limits),
             *obstacles,
             *gate_lines.row_lines(self.result),
             *gate_lines.remark_lines(self.result),
-            *comparison.remarks,
+            *map(note_text, comparison.remarks),
             *few,
         ]
         return [printable(line) for line in dict.fromkeys(lines)]

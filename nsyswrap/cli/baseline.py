@@ -42,6 +42,7 @@ with lazy_imports():
     from nsyswrap.render.formats import csv
     from nsyswrap.render.page import history as history_pages
     from nsyswrap.reports.compare import baseline
+    from nsyswrap.reports.wording.comparisons import worded_obstacle
 
 _SUFFIX = ".json"
 _TOP = 20
@@ -81,9 +82,9 @@ def save(name: str, given: Sequence[str], *, force: bool) -> None:
     side = replace(side, name=path.stem)
     write(path, baseline.baseline_text(side))
     # What a comparison with this baseline will not be able to tell, or will refuse.
-    obstacles = comparability.obstacles_of(side, side)
-    for found in obstacles:
-        note(f"nsyswrap: {found.about}: {found.base}")
+    obstacles = [*map(worded_obstacle, comparability.obstacles_of(side, side))]
+    for obstacle in obstacles:
+        note(f"nsyswrap: {obstacle.about}: {obstacle.base}")
     if obstacles:
         note("  comparisons with this baseline will be refused without --anyway")
     best = model.RECOMMENDED_RUNS

@@ -24,6 +24,7 @@ from nsyswrap.reports.compare.tables import (
     step_cost_ns,
     verdict,
 )
+from nsyswrap.reports.wording.notes import note_text
 
 if TYPE_CHECKING:
     from nsyswrap.analysis.compare.model import Comparison, Group, Key, Pair, Side
@@ -123,6 +124,7 @@ class ComparisonRows:
         self.conclusion = conclude(comparison, self.names)
         self.left_out = left_out_texts(comparison)
         self.obstacles = obstacle_texts(comparison)
+        self.remarks = [*map(note_text, comparison.remarks)]
         self.basis = basis(comparison)
         self.by_step = any(pair.new_per_step_ns is not None for pair in comparison.of("budget"))
 
@@ -250,7 +252,7 @@ def screen(comparison: Comparison, *, width: int = 100, color: bool = False, top
     for table, rows in shown.tables(limits):
         lines += ["", *table_lines(table, width, top=top or rows, whole="")]
     lines.append("")
-    for remark in comparison.remarks:
+    for remark in shown.remarks:
         lines += wrapped(f"note: {remark}", width, "magenta")
     lines += wrapped(shown.basis, width, "dim") if shown.basis else []
     lines += wrapped(_ALL_ROWS, width, "dim")
@@ -272,7 +274,7 @@ def markdown(comparison: Comparison) -> str:
         ["Left out:", *_items(shown.left_out, _OBSTACLES)] if shown.left_out else [],
         [DIFFER, *_items(shown.obstacles, _OBSTACLES)] if shown.obstacles else [],
         [f"**{escaped(verdict)}**", *_items(others)],
-        [*_items(shown.conclusion.counts), *_items(comparison.remarks, _REMARKS)],
+        [*_items(shown.conclusion.counts), *_items(shown.remarks, _REMARKS)],
         *(_table(table, rows) for table, rows in shown.tables(_MARKDOWN_ROWS)),
         [f"{_side('Base', comparison.base)}; {_side('new', comparison.new)}.", shown.basis],
     ]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable
 from statistics import median
 
-from nsyswrap.analysis.compare.model import Obstacle, Setup, Side
+from nsyswrap.analysis.compare.model import Disturbance, Obstacle, RunFigures, Setup, Side
+from nsyswrap.analysis.finding import Note
 
 # Of the samples while the GPU worked. A run has 10 samples a second, so fewer are a moment, not a condition.
 MOST_THROTTLED_PERCENT = 5.0
@@ -40,8 +40,8 @@ def obstacles_of(base: Side, new: Side) -> tuple[Obstacle, ...]:
     return (*_differences(base, new), *_disturbances(base, new))
 
 
-def remarks_of(base: Side, new: Side) -> tuple[str, ...]:
-    """Return what readers must know of the conditions, a sentence each."""
+def remarks_of(base: Side, new: Side) -> tuple[Note, ...]:
+    """Return what readers must know of the conditions."""
     return (*_unknowns(base, new), *_clocks(base, new), *_power_limits(base, new), *_others(base, new))
 
 
@@ -66,43 +66,35 @@ def sm_clock(side: Side) -> float | None:
 def _differences(base: Side, new: Side) -> list[Obstacle]:
     obstacles = []
     for about, text in _EQUAL.items():
-        values = [_distinct(text(run.setup) for run in side.runs) for side in (base, new)]
-        known = {value for side in values for value in side}
-        if len(known) > 1:
-            ours, theirs = (" and ".join(side) or "not known" for side in values)
+        ours, theirs = (tuple(_distinct(text(run.setup) for run in side.runs)) for side in (base, new))
+        if len({*ours, *theirs}) > 1:
             # Runs of one side with different commands are a mistake.
-            deliberate = about == _DELIBERATE and max(map(len, values)) == 1
+            deliberate = about == _DELIBERATE and max(len(ours), len(theirs)) == 1
             obstacles.append(Obstacle(about, ours, theirs, is_deliberate=deliberate))
     return obstacles
 
 
 def _disturbances(base: Side, new: Side) -> Iterable[Obstacle]:
-    checks: dict[str, Callable[[Side], str]] = {
-        "lost events": lambda side: _runs([run for run in side.runs if run.setup.lost_events], side),
-        "another process on the GPU": lambda side: _runs(
-            [run for run in side.runs if run.setup.other_processes], side
-        ),
-        "throttling": lambda side: "" if _always_at_power_limit(base, new) else _throttled(side),
+    counted: dict[str, Callable[[RunFigures], object]] = {
+        "lost events": lambda run: run.setup.lost_events,
+        "another process on the GPU": lambda run: run.setup.other_processes,
     }
-    for about, text in checks.items():
-        sides = text(base), text(new)
-        if any(sides):
-            yield Obstacle(about, sides[0] or "none", sides[1] or "none")
+    disturbances = {
+        about: tuple(Disturbance(sum(map(bool, map(of_run, one.runs))), len(one.runs)) for one in (base, new))
+        for about, of_run in counted.items()
+    }
+    if not _always_at_power_limit(base, new):
+        disturbances["throttling"] = (_throttled(base), _throttled(new))
+    for about, (ours, theirs) in disturbances.items():
+        if ours.runs or theirs.runs:
+            yield Obstacle(about, ours, theirs)
 
 
-def _throttled(side: Side) -> str:
+def _throttled(side: Side) -> Disturbance:
     setups = [run.setup for run in side.runs if (run.setup.throttled_percent or 0) > MOST_THROTTLED_PERCENT]
-    if not setups:
-        return ""
-    most = max(setup.throttled_percent or 0 for setup in setups)
-    reasons = ", ".join(_distinct(setup.throttle_reason for setup in setups)) or "reason not known"
-    return f"{_runs(setups, side)}, up to {most:.0f} % of the samples: {reasons}"
-
-
-def _runs(some: Sequence[object], side: Side) -> str:
-    if not some:
-        return ""
-    return f"{len(some)} of {len(side.runs)} runs" if len(side.runs) > 1 else "1 run"
+    most = max((setup.throttled_percent or 0 for setup in setups), default=None)
+    reasons = _distinct(setup.throttle_reason for setup in setups)
+    return Disturbance(len(setups), len(side.runs), most, tuple(reasons))
 
 
 def _always_at_power_limit(base: Side, new: Side) -> bool:
@@ -120,59 +112,42 @@ def _power_shares(base: Side, new: Side) -> list[float]:
     return [median(run.setup.throttled_percent or 0 for run in side.runs) for side in (base, new)]
 
 
-def _unknowns(base: Side, new: Side) -> Iterable[str]:
-    facts: dict[str, Callable[[Setup], bool]] = {
-        **{about: partial(_lacks, text) for about, text in _EQUAL.items()},
-        "other processes on the GPU": lambda setup: setup.other_processes is None,
-        "throttling": lambda setup: setup.throttled_percent is None,
-        "SM clock": lambda setup: not setup.sm_clock_mhz,
+def _unknowns(base: Side, new: Side) -> Iterable[Note]:
+    setups = [run.setup for run in (*base.runs, *new.runs)]
+    lacking = {
+        **{about: not all(map(text, setups)) for about, text in _EQUAL.items()},
+        "other processes on the GPU": any(setup.other_processes is None for setup in setups),
+        "throttling": any(setup.throttled_percent is None for setup in setups),
+        "SM clock": not all(setup.sm_clock_mhz for setup in setups),
     }
     # Without CUDA graphs there is no graph mode to know.
-    unknown = [
-        about
-        for about, lacks in facts.items()
-        if about != "CUDA graphs" and any(lacks(run.setup) for run in (*base.runs, *new.runs))
-    ]
-    if unknown:
-        yield f"not recorded; assumed equal: {', '.join(unknown)}"
+    if unknown := [about for about, lacks in lacking.items() if lacks and about != "CUDA graphs"]:
+        yield Note("not_recorded", {"abouts": unknown})
 
 
-def _clocks(base: Side, new: Side) -> Iterable[str]:
+def _clocks(base: Side, new: Side) -> Iterable[Note]:
     clocks = sm_clock(base), sm_clock(new)
     if clocks[0] and clocks[1] and abs(clocks[1] / clocks[0] - 1) > _CLOCK_DIFFERS:
-        yield f"the SM clock differs: {clocks[0]:.0f} / {clocks[1]:.0f} MHz"
+        yield Note("other_clocks", {"base_mhz": clocks[0], "new_mhz": clocks[1]})
 
 
-def _power_limits(base: Side, new: Side) -> Iterable[str]:
+def _power_limits(base: Side, new: Side) -> Iterable[Note]:
     if _always_at_power_limit(base, new):
-        shares = _power_shares(base, new)
-        yield f"all runs were at the power limit, for {shares[0]:.0f} / {shares[1]:.0f} % of the samples"
+        yield Note("at_power_limit", dict(zip(("base", "new"), _power_shares(base, new), strict=True)))
 
 
-def _others(base: Side, new: Side) -> Iterable[str]:
-    versions = sorted({name for side in (base, new) for run in side.runs for name in run.setup.versions})
-    texts: dict[str, Callable[[Setup], str]] = {
-        "node": lambda setup: setup.node,
-        "commit": lambda setup: setup.commit,
-        **{name: partial(_version, name) for name in versions},
+def _others(base: Side, new: Side) -> Iterable[Note]:
+    sides = [[run.setup for run in side.runs] for side in (base, new)]
+    values = {
+        "node": [[setup.node for setup in side] for side in sides],
+        "commit": [[setup.commit for setup in side] for side in sides],
     }
-    for about, text in texts.items():
-        values = [_distinct(text(run.setup) for run in side.runs) for side in (base, new)]
-        if all(values) and len({*values[0], *values[1]}) > 1:
-            yield f"{about}: {some_of(values[0])} / {some_of(values[1])}"
-
-
-def _lacks(text: Callable[[Setup], str], setup: Setup) -> bool:
-    return not text(setup)
-
-
-def _version(name: str, setup: Setup) -> str:
-    return setup.versions.get(name, "")
-
-
-def some_of(values: Sequence[str]) -> str:
-    """Return the first three values, and how many more there are."""
-    return ", ".join(values[:3]) + (f" and {len(values) - 3} more" if len(values) > 3 else "")  # noqa: PLR2004
+    for name in sorted({name for side in sides for setup in side for name in setup.versions}):
+        values[name] = [[setup.versions.get(name, "") for setup in side] for side in sides]
+    for about, (ours, theirs) in values.items():
+        known = {"base": _distinct(ours), "new": _distinct(theirs)}
+        if all(known.values()) and len({*known["base"], *known["new"]}) > 1:
+            yield Note("other_values", {"about": about, **known})
 
 
 def _distinct(values: Iterable[str]) -> list[str]:

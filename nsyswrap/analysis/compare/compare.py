@@ -23,6 +23,7 @@ from nsyswrap.analysis.compare.module_rows import hidden_remarks
 from nsyswrap.analysis.compare.one_loop import with_one_loop
 from nsyswrap.analysis.compare.pairing import have_same_steps, pair_rows
 from nsyswrap.analysis.compare.stored_names import with_full_names
+from nsyswrap.analysis.finding import Note
 from nsyswrap.base.version import version
 
 _MANY, _PERCENT = 20, 100
@@ -44,7 +45,7 @@ def compare(
     no_verdicts = _no_verdicts(base, new, obstacles, anyway=anyway)
     rows = pair_rows(base, new)
     judgements = (
-        [unjudged(row, "") for row in rows]
+        [unjudged(row, None) for row in rows]
         if no_verdicts
         else judge_rows(rows, limits, SideClocks.of(base, new))
     )
@@ -56,7 +57,7 @@ def compare(
     pairs.sort(key=lambda pair: (_ORDER[pair.key.group], -abs(pair.cost_ns), pair.key))
     few = () if no_verdicts else few_runs(base, new)
     other_steps = () if have_same_steps(base, new) else _other_steps(base, new)
-    one_loop = (f"all runs are judged by {loop}, the loop that they share",) if loop else ()
+    one_loop = (Note("one_loop", {"loop": loop}),) if loop else ()
     hidden = hidden_remarks(base, new)
     others = (
         _other_versions(base, new)
@@ -67,20 +68,20 @@ def compare(
     return Comparison(base, new, tuple(pairs), limits, obstacles, no_verdicts, remarks)
 
 
-def _no_verdicts(base: Side, new: Side, obstacles: Sequence[Obstacle], *, anyway: bool) -> str:
-    """Return why nothing can be judged; empty if it can."""
+def _no_verdicts(base: Side, new: Side, obstacles: Sequence[Obstacle], *, anyway: bool) -> Note | None:
+    """Return why nothing can be judged; None if it can."""
     serious = [found.about for found in obstacles if not (anyway and found.is_deliberate)]
     if serious:
-        return f"not comparable: {', '.join(serious)}"
+        return Note("not_comparable", {"abouts": serious})
     numbers = len(base.runs), len(new.runs)
     if numbers == (1, 1):
-        return "one run a side cannot tell noise from change"
+        return Note("one_run_a_side", {})
     if min(numbers) < FEWEST_RUNS:
-        return f"{numbers[0]} and {numbers[1]} runs: verdicts need at least {FEWEST_RUNS} a side"
-    return ""
+        return Note("too_few_runs", {"base": numbers[0], "new": numbers[1], "fewest": FEWEST_RUNS})
+    return None
 
 
-def few_runs(base: Side, new: Side) -> tuple[str, ...]:
+def few_runs(base: Side, new: Side) -> tuple[Note, ...]:
     """Return what few runs cannot exclude: they do not show that a program has two speeds.
 
     For such rows the error rate of a comparison does not hold.
@@ -90,52 +91,39 @@ def few_runs(base: Side, new: Side) -> tuple[str, ...]:
         return ()
     chance = 2 ** (sum(numbers) - 1)  # all base runs at one speed and all new ones at the other
     many = _PERCENT * (1 - (1 - 1 / chance) ** _MANY)
-    remark = (
-        f"{numbers[0]} and {numbers[1]} runs: a row with two speeds looks slower or faster by chance once in "
-        f"{chance} comparisons. With {_MANY} such rows it is {many:.0f} % of them. "
-        f"Make {RECOMMENDED_RUNS} runs a side before you act."
-    )
-    return (remark,)
+    of_runs = {"base": numbers[0], "new": numbers[1], "recommended": RECOMMENDED_RUNS}
+    return (Note("two_speeds", {**of_runs, "chance": chance, "rows": _MANY, "wrong_percent": many}),)
 
 
-def _other_steps(base: Side, new: Side) -> tuple[str, ...]:
+def _other_steps(base: Side, new: Side) -> tuple[Note, ...]:
     """Return that the steps of the runs are not the same, if a run has any."""
     if base.other_steps or new.other_steps:
-        remark = (
-            "no steps are compared: those of the baseline are of an earlier definition; "
-            "save it again: nsyswrap baseline save NAME PATH"
-        )
-        return (remark,)
+        return (Note("old_steps", {}),)
     if not any(run.steps for run in (*base.runs, *new.runs)):
         return ()
-    return ("the runs have different steps: time by cause is that of the whole run",)
+    return (Note("other_steps", {}),)
 
 
-def _other_versions(base: Side, new: Side) -> tuple[str, ...]:
+def _other_versions(base: Side, new: Side) -> tuple[Note, ...]:
     """Return that a difference may be one between versions of nsyswrap, if others computed a baseline."""
     if not (base.nsyswrap or new.nsyswrap):
         return ()
     versions = [side.nsyswrap or version() for side in (base, new)]
     if versions[0] == versions[1]:
         return ()
-    remark = (
-        f"figures computed by nsyswrap {versions[0]} / {versions[1]}: save the baseline again if the "
-        "CHANGELOG names a change of them"
-    )
-    return (remark,)
+    return (Note("other_versions", {"base": versions[0], "new": versions[1]}),)
 
 
 def _unless_left_out(base: Side, new: Side, rows: PairedFigures, judgement: Judgement) -> Judgement:
     """Return the judgement; a row that a side may have left out is not called added or removed."""
     for side, of_side in ((base, rows.base), (new, rows.new)):
         if not any(of_side) and any(run.left_out.get(rows.key.group) for run in side.runs):
-            return replace(judgement, why=f"{side.name} may have it among the rows left out")
+            return replace(judgement, why=(Note("maybe_left_out", {"side": side.name}),))
     return judgement
 
 
-def _left_out(base: Side, new: Side) -> Iterable[str]:
+def _left_out(base: Side, new: Side) -> Iterable[Note]:
     for side in (base, new):
         groups = {group: max(run.left_out.get(group, 0) for run in side.runs) for group in GROUPS}
-        texts = [f"{GROUPS[group]} ({number:,})" for group, number in groups.items() if number]
-        if texts:
-            yield f"{side.name}: rows with the least time were left out: {', '.join(texts)}"
+        if some := {group: number for group, number in groups.items() if number}:
+            yield Note("rows_left_out", {"side": side.name, "groups": some})

@@ -10,7 +10,6 @@ from typing import Literal
 
 from nsyswrap.analysis.compare.compare import few_runs
 from nsyswrap.analysis.compare.judgement import (
-    CLOCK_CAUSE,
     NO_COST,
     Bounds,
     SideClocks,
@@ -34,6 +33,7 @@ from nsyswrap.analysis.compare.model import (
     SlowdownLimits,
 )
 from nsyswrap.analysis.compare.step_rows import PROGRAM, QUEUE, SPAN
+from nsyswrap.analysis.finding import Note
 from nsyswrap.analysis.kernel_names.demangled import parse
 from nsyswrap.analysis.kernel_names.readable import readable
 
@@ -89,8 +89,8 @@ class GateResult:
 
     checked: tuple[Pair, ...]
     groups: tuple[Group, ...]
-    no_verdicts: str = ""
-    caution: tuple[str, ...] = ()
+    no_verdicts: Note | None = None
+    caution: tuple[Note, ...] = ()
     coverage: tuple[float, float] = (1.0, 1.0)
     of_run: bool = True
     is_open: bool = False
@@ -183,7 +183,7 @@ def gate(comparison: Comparison, limits: GateLimits) -> GateResult:
     caution = few_runs(comparison.base, comparison.new)
     of_run = "step" in groups or ("kernel" in groups and not limits.kernels)
     judged = tuple(_judged(comparison, pairs, limits))
-    return GateResult(judged, groups, "", caution, (coverage[0], coverage[1]), of_run, is_open)
+    return GateResult(judged, groups, None, caution, (coverage[0], coverage[1]), of_run, is_open)
 
 
 def _coverage(
@@ -291,12 +291,12 @@ def _outcome(pair: Pair, bounds: Bounds, clocks: SideClocks, limits: GateLimits,
             return replace(judged, outcome="same", is_small=True)
         if change - slowdown > tolerance and (low > slowdown or apart > tolerance + slowdown):
             return replace(judged, outcome="slower")
-        return replace(judged, why=f"{clocks}{CLOCK_CAUSE}")
+        return replace(judged, why=(clocks.note("clock_cause"),))
     if pair.key.group in COSTED and not pair.has_cost:
-        return replace(judged, why=NO_COST)
+        return replace(judged, why=(NO_COST,))
     if highest <= tolerance or _stake_ns(pair, highest, change) < limits.min_time_ns:
         return replace(judged, outcome="same", is_small=highest > tolerance)
-    why = "" if high > tolerance else typical_change(judged.typical)
+    why = () if high > tolerance else (typical_change(judged.typical),)
     return replace(judged, more_runs=bounds.more_runs or None, why=why)
 
 

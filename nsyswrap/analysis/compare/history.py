@@ -32,6 +32,7 @@ from nsyswrap.analysis.compare.model import (
 from nsyswrap.analysis.compare.one_loop import with_one_loop
 from nsyswrap.analysis.compare.pairing import pair_rows
 from nsyswrap.analysis.compare.stored_names import with_one_name
+from nsyswrap.analysis.finding import Note
 from nsyswrap.base.text import without_folders
 
 FOLLOWED: tuple[Group, ...] = ("step", "total", "launch", "module", "kernel", "range")
@@ -117,7 +118,7 @@ class History:
     points: tuple[Point, ...]
     series: tuple[Series, ...]
     limits: SlowdownLimits
-    remarks: tuple[str, ...] = ()
+    remarks: tuple[Note, ...] = ()
     compared: int = 0
 
     def of(self, *groups: Group) -> tuple[Series, ...]:
@@ -145,12 +146,12 @@ def history_of(sides: Sequence[Side], limits: SlowdownLimits = LIMITS) -> Histor
         if key.group in FOLLOWED
     ]
     with_times = [one for one in series if any(one.values_ns)]
-    reasons = dict.fromkeys(step.comparison.no_verdicts for step in neighbors if step.comparison.no_verdicts)
+    reasons = [step.comparison.no_verdicts for step in neighbors if step.comparison.no_verdicts]
     return History(
         points,
         tuple(sorted(with_times, key=_most_changed)),
         limits,
-        (*remarks, *_unjudged(points), *(f"Not judged: {reason}." for reason in reasons)),
+        (*remarks, *_unjudged(points), *(Note("not_judged", {"reason": reason}) for reason in reasons)),
         sum(not step.comparison.no_verdicts for step in neighbors),
     )
 
@@ -170,12 +171,12 @@ def _with_equal_rows(sides: Sequence[Side]) -> list[Side]:
     return [replace(side, runs=tuple(islice(merged, len(side.runs)))) for side in sides]
 
 
-def _in_order(sides: Sequence[Side]) -> tuple[list[Side], list[str]]:
+def _in_order(sides: Sequence[Side]) -> tuple[list[Side], list[Note]]:
     """Return the sides by the start of their runs, or as given if that is not known."""
     starts = [min((run.setup.started for run in side.runs), default="") for side in sides]
     if all(starts):
         return [sides[i] for i in sorted(range(len(sides)), key=starts.__getitem__)], []
-    return list(sides), ["The start of some runs is not known: points are in the order given."]
+    return list(sides), [Note("order_not_known", {})]
 
 
 def _labels(sides: Sequence[Side]) -> list[str]:
@@ -241,7 +242,7 @@ def _most_changed(series: Series) -> tuple[int, float, float]:
     return place, -cost, -max(series.total_ns)
 
 
-def _unjudged(points: Sequence[Point]) -> Iterator[str]:
+def _unjudged(points: Sequence[Point]) -> Iterator[Note]:
     few = [point.label for point in points if not point.is_compared]
     if few:
-        yield f"Fewer than {FEWEST_RUNS} runs, drawn without a verdict: {', '.join(few)}."
+        yield Note("drawn_alone", {"fewest": FEWEST_RUNS, "labels": few})

@@ -40,33 +40,23 @@ from nsyswrap.analysis.compare.noise import (
     with_usual_noise,
 )
 from nsyswrap.analysis.compare.step_rows import FIRST_CALL
-from nsyswrap.base.units import duration
+from nsyswrap.analysis.finding import Note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.compare.model import Group, Outcome, RowFigures, Side
+    from nsyswrap.analysis.compare.model import Outcome, RowFigures, Side
     from nsyswrap.analysis.compare.pairing import PairedRows
 
     Values = tuple[NDArray[Any], NDArray[Any]]
 
 _FIRST_CALL = Key("launch", FIRST_CALL)  # a mean over kernels: each takes another time
-CLOCK_CAUSE = " could be the cause"
-NO_COST = "the baseline lacks the cost of a run: save it again"
+NO_COST = Note("no_cost", {})
 FEWEST_CLOCK_SAMPLES = 5  # a side
 _WIDEST = 20.0  # log of a ratio: beyond it a change means nothing, and could overflow
 _SAME_SIZE = 0.01  # bytes of a copy, relative
-_ONE_OF: dict[Group, str] = {
-    "step": "steps",
-    "budget": "steps",
-    "launch": "launches",
-    "kernel": "launches",
-    "api": "calls",
-    "copy": "copies",
-    "range": "ranges",
-}
 _GROUPS = list(GROUPS)
 
 
@@ -87,14 +77,11 @@ class SideClocks(NamedTuple):
         sides = [[math.log(clock) for clock in side if clock] for side in self]
         return float(np.mean(sides[0]) - np.mean(sides[1])) if all(sides) else 0.0
 
-    def __str__(self) -> str:
-        """Return the medians of both sides."""
+    def note(self, kind: str) -> Note:
+        """Return a note with the medians of both sides."""
         sides = [[clock for clock in side if clock] for side in self]
-        return (
-            "SM clock "
-            + " / ".join(f"{median(side):.0f}" if side else "not known" for side in sides)
-            + " MHz"
-        )
+        base, new = (median(side) if side else None for side in sides)
+        return Note(kind, {"base_mhz": base, "new_mhz": new})
 
 
 def judge(
@@ -122,45 +109,46 @@ def judge_rows(
     return judgements
 
 
-def unjudged(rows: PairedFigures, why: str) -> Judgement:
+def unjudged(rows: PairedFigures, why: Note | None) -> Judgement:
     """Return that a row was not judged, with the ratio of the medians if it is known."""
     sides = [
         [value for row in side if row and (value := judged_ns(rows, row))] for side in (rows.base, rows.new)
     ]
     ratio = median(sides[1]) / median(sides[0]) if all(sides) else None
-    return Judgement("not judged", ratio, why=why)
+    return Judgement("not judged", ratio, why=(why,) if why else ())
 
 
 def is_about_the_clock(judgement: Judgement) -> bool:
     """Return True if another SM clock could be all of the difference, whatever the number of runs."""
-    return judgement.outcome == "cannot tell" and CLOCK_CAUSE in judgement.why
+    reasons = {reason.kind for reason in judgement.why}
+    return judgement.outcome == "cannot tell" and "clock_cause" in reasons
 
 
-def why_not_judged(rows: PairedFigures, limits: SlowdownLimits) -> str:
-    """Return why a row cannot be judged; empty if it can."""
+def why_not_judged(rows: PairedFigures, limits: SlowdownLimits) -> Note | None:
+    """Return why a row cannot be judged; None if it can."""
     if not rows.in_both:
-        return "added" if any(rows.new) else "removed"
+        return Note("added" if any(rows.new) else "removed", {})
     if is_small(rows, limits):
-        return f"under {duration(limits.min_time_ns)} a run"
+        return Note("under_min_time", {"min_time_ns": limits.min_time_ns})
     for side, name in ((rows.base, "base"), (rows.new, "new")):
         present = [row for row in side if row]
         if all(_typical(rows, row) is None and row.typical_ns is None for row in present):
-            return "only first launches"
+            return Note("only_first_launches", {})
         absent = sum(not (row and _typical(rows, row) and judged_ns(rows, row)) for row in side)
         if absent and (rows.key.group != "kernel" or len(side) - absent < FEWEST_RUNS):
-            what = "absent from" if len(present) < len(side) else "no time in"
-            return f"{what} {absent} of {len(side)} {name} runs"
+            kind = "absent_from_runs" if len(present) < len(side) else "no_time_in_runs"
+            return Note(kind, {"absent": absent, "runs": len(side), "side": name})
         if len(side) < FEWEST_RUNS:
-            return f"fewer than {FEWEST_RUNS} {name} runs"
+            return Note("few_runs_of_side", {"fewest": FEWEST_RUNS, "side": name})
     return _other_work(rows)
 
 
-def _other_work(rows: PairedFigures) -> str:
-    """Return that both sides' events are not of the same work; empty if they are."""
-    counts = _counts(rows)
-    if rows.key == _FIRST_CALL and counts[0] != counts[1]:
-        return f"other kernels: {counts[0]:g} / {counts[1]:g} first launches"
-    return "copies of other sizes" if _sizes_differ(rows) else ""
+def _other_work(rows: PairedFigures) -> Note | None:
+    """Return that both sides' events are not of the same work; None if they are."""
+    base, new = _counts(rows)
+    if rows.key == _FIRST_CALL and base != new:
+        return Note("other_kernels", {"base": base, "new": new})
+    return Note("other_sizes", {}) if _sizes_differ(rows) else None
 
 
 def is_small(rows: PairedFigures, limits: SlowdownLimits) -> bool:
@@ -219,18 +207,17 @@ def _judge(rows: Sequence[PairedRows], limits: SlowdownLimits, clocks: SideClock
 def _with_typical(mean: Judgement, typical: Judgement, *, has_cost: bool) -> Judgement:
     """Return the judgement of a row by its mean; where both are not the same, it is not the same."""
     if not has_cost:
-        return replace(mean, why=NO_COST)
+        return replace(mean, why=(NO_COST,))
     made = replace(mean, typical=typical.ratio)
     if mean.outcome != "same" or typical.outcome == "same":
         return made
-    return replace(
-        made, outcome="cannot tell", more_runs=typical.more_runs, why=typical_change(typical.ratio)
-    )
+    why = (typical_change(typical.ratio),)
+    return replace(made, outcome="cannot tell", more_runs=typical.more_runs, why=why)
 
 
-def typical_change(ratio: float | None) -> str:
+def typical_change(ratio: float | None) -> Note:
     """Return the change of the typical time as the reason of an outcome."""
-    return f"typical time {(ratio or 1) - 1:+.1%}".replace("%", " %")
+    return Note("typical_change", {"ratio": ratio or 1})
 
 
 def _kinds(rows: Sequence[PairedFigures]) -> NDArray[Any]:
@@ -368,15 +355,15 @@ def _with_clock(rows: PairedFigures, time: Judgement, limits: SlowdownLimits, ru
     if ends[0] > tolerance:
         return time
     if not is_own:
-        return replace(time, outcome="cannot tell", why=f"{clocks}{CLOCK_CAUSE}")
+        return replace(time, outcome="cannot tell", why=(clocks.note("clock_cause"),))
     if ends[1] <= tolerance:
-        return replace(time, outcome="clock", why=str(clocks))
-    return replace(time, outcome="cannot tell", why=f"{clocks}; the cycles could still differ")
+        return replace(time, outcome="clock", why=(clocks.note("clock"),))
+    return replace(time, outcome="cannot tell", why=(clocks.note("clock_cycles"),))
 
 
 def _with_stake(rows: PairedRows, judgement: Judgement, limits: SlowdownLimits) -> Judgement:
     """Return the judgement of a row after a look at its absolute time, with a note on what was compared."""
-    count = _counts(rows)
+    base, new = _counts(rows)
     totals = [median(row.total_ns if row else 0 for row in side) for side in (rows.base, rows.new)]
     ratio = change = judgement.ratio or 1.0
     if judgement.outcome == "cannot tell":  # the most that it could be
@@ -384,16 +371,16 @@ def _with_stake(rows: PairedRows, judgement: Judgement, limits: SlowdownLimits) 
     # With other counts the total differs as well. At stake is the change of one, for the more of them.
     stake_ns = abs(change - 1) * max(totals[0], totals[1] / ratio)
     if judgement.outcome != "same" and stake_ns < limits.min_time_ns:
-        why = f"differs by under {duration(limits.min_time_ns)} a run"
-        return replace(judgement, outcome="not judged", more_runs=None, why=why, is_small=True)
-    notes = [judgement.why]
-    if count[0] != count[1] and rows.key.group in _ONE_OF:
-        notes.append(f"time of one; {count[0]:g} / {count[1]:g} {_ONE_OF[rows.key.group]}")
+        why = Note("change_under_min_time", {"min_time_ns": limits.min_time_ns})
+        return replace(judgement, outcome="not judged", more_runs=None, why=(why,), is_small=True)
+    notes = [*judgement.why]
+    if base != new and rows.key.group not in ("total", "module"):
+        notes.append(Note("time_of_one", {"base": base, "new": new, "group": rows.key.group}))
     if rows.base_key:
         is_renamed = rows.base_key.name != rows.key.name
-        notes.append(f"base: {rows.base_key.name if is_renamed else rows.base_key.detail}")
+        notes.append(Note("base_row", {"name": rows.base_key.name if is_renamed else rows.base_key.detail}))
     if rows.all_first and rows.key.group == "kernel":
-        notes.append("first launches alone")
+        notes.append(Note("first_launches_alone", {}))
     if rows.is_merged:
-        notes.append("modes differ between runs: taken together")
-    return replace(judgement, why="; ".join(filter(None, notes)))
+        notes.append(Note("modes_merged", {}))
+    return replace(judgement, why=tuple(notes))

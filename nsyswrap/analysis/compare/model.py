@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from nsyswrap.analysis.compare.median_step import MedianStep
+    from nsyswrap.analysis.finding import Note
     from nsyswrap.analysis.steps.shared_loop import Choice
     from nsyswrap.base.not_read import UnreadCapture
 
@@ -196,7 +197,7 @@ class Judgement:
     ``ratio`` is new / base, ``low`` and ``high`` its interval; None if not known. It is of the means of all
     in COSTED groups, else of the typical times. ``typical`` is that of the typical times, beside a mean.
     ``more_runs``: so many runs a side would probably decide it; None if it is decided, or no number would.
-    ``why`` adds a reason to the outcome. ``is_small``: not judged, because less than ``min_time_ns`` of the
+    ``why`` adds reasons to the outcome. ``is_small``: not judged, because less than ``min_time_ns`` of the
     limits is at stake.
     """
 
@@ -205,7 +206,7 @@ class Judgement:
     low: float | None = None
     high: float | None = None
     more_runs: int | None = None
-    why: str = ""
+    why: tuple[Note, ...] = ()
     is_small: bool = False
     typical: float | None = None
 
@@ -323,23 +324,28 @@ class Pair(PairedFigures):
 
 
 @dataclass(frozen=True)
+class Disturbance:
+    """How many of a side's runs something disturbed: of throttling with the largest share of the samples."""
+
+    runs: int
+    of: int
+    most_percent: float | None = None
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Obstacle:
     """A reason why two sides cannot be compared. ``about``: GPU, driver, nsys, command, throttling, ...
 
+    ``base`` and ``new`` are the known values of each side's runs, how many are disturbed, or that as text.
     ``is_deliberate``: users compare across it on purpose, as with another command. Then ``--anyway`` keeps
     the verdicts.
     """
 
     about: str
-    base: str
-    new: str
+    base: tuple[str, ...] | Disturbance | str
+    new: tuple[str, ...] | Disturbance | str
     is_deliberate: bool = False
-
-    @property
-    def text(self) -> str:
-        """The obstacle as text. A trouble that both sides have is no change."""
-        values = f"on both sides {self.base}" if self.base == self.new else f"{self.base} → {self.new}"
-        return f"{self.about}: {values}"
 
 
 @dataclass(frozen=True)
@@ -347,7 +353,7 @@ class Comparison:
     """The result of comparing two sides: paired rows, verdicts and remarks.
 
     ``pairs`` are in the order of GROUPS, then by the size of their cost. ``no_verdicts`` says why no row
-    was judged; empty if rows were. ``remarks`` are what else readers must know.
+    was judged; None if rows were. ``remarks`` are what else readers must know.
     """
 
     base: Side
@@ -355,8 +361,8 @@ class Comparison:
     pairs: tuple[Pair, ...]
     limits: SlowdownLimits = field(default_factory=SlowdownLimits)
     obstacles: tuple[Obstacle, ...] = ()
-    no_verdicts: str = ""
-    remarks: tuple[str, ...] = ()
+    no_verdicts: Note | None = None
+    remarks: tuple[Note, ...] = ()
 
     @property
     def left_out(self) -> tuple[UnreadCapture, ...]:

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.analysis.compare.model import Key, Side
 from nsyswrap.analysis.compare.rows import SteadyWindows, TimedEvents
+from nsyswrap.analysis.finding import Note
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, positions_of, selected_ns
 from nsyswrap.analysis.range_texts import BACKWARD, MODULE
 from nsyswrap.analysis.range_tree import RangeTree, range_tree_of
 from nsyswrap.analysis.range_tree.tree import numbered
-from nsyswrap.base.text import counted
 from nsyswrap.capture.capture import Capture
 
 PHASES = ("forward", "backward")
@@ -92,17 +92,14 @@ def hidden_modules(base: Side, new: Side) -> frozenset[str]:
     return frozenset(name for name in every if name in closed or closed.intersection(_outer_names(name)))
 
 
-def hidden_remarks(base: Side, new: Side) -> Iterable[str]:
+def hidden_remarks(base: Side, new: Side) -> Iterable[Note]:
     """Yield why modules are not compared, if so."""
     with_modules = [side for side in (base, new) if _modules(side)]
     if len(with_modules) == 1:
-        yield f"only {with_modules[0].name} was recorded with --modules: modules are not compared"
+        yield Note("modules_on_one_side", {"side": with_modules[0].name})
     elif hidden := hidden_modules(base, new):
-        numbers = f"{len(_modules(base))} and {len(_modules(new))}"
-        yield (
-            f"the sides have different modules, {numbers}, as with torch.compile or another depth: "
-            f"not compared: {counted(len(hidden), 'modules')}"
-        )
+        numbers = {"base": len(_modules(base)), "new": len(_modules(new)), "hidden": len(hidden)}
+        yield Note("other_modules", numbers)
 
 
 def _modules(side: Side) -> frozenset[str]:

@@ -180,10 +180,10 @@ def _document(path: Path) -> dict[str, Any]:
 
 def _rule(entry: object, where: str) -> tuple[str, str]:
     keys = entry if isinstance(entry, dict) else {}
-    wrong = [f"lacks {key!r}" for key in _KEYS if key not in keys]
-    wrong += [f"has an unknown key {key!r}" for key in keys if key not in _KEYS]
+    wrong = [("lacks", key) for key in _KEYS if key not in keys]
+    wrong += [("has an unknown key", key) for key in keys if key not in _KEYS]
     if wrong:
-        raise UsageError(f"{where} {' and '.join(wrong)}", _FORM)
+        raise UsageError(f"{where} {' and '.join(f'{what} {key!r}' for what, key in wrong)}", _FORM)
     name, pattern = keys["name"], keys["pattern"]
     if not all(isinstance(text, str) and text for text in (name, pattern)):
         raise UsageError(f"{where}: name and pattern must be non-empty strings", _FORM)

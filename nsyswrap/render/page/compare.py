@@ -20,6 +20,7 @@ from nsyswrap.render.timeline.names import kind_of, name_of, style_of
 from nsyswrap.reports.compare.conclusion import signed
 from nsyswrap.reports.compare.tables import group_table
 from nsyswrap.reports.table import Column, Schema, Table, table_of
+from nsyswrap.reports.wording.comparisons import obstacle_text
 
 _SHARE, _LEAST_NS = 0.05, 1_000  # a difference is marked if it is larger than both
 _LANE, _MARK, _MOST_LANES = 22, 7, 4  # pixels; streams of a side
@@ -218,7 +219,7 @@ def conclusion(rows: ComparisonRows) -> Markup:
     level = _CLASSES.get(made.outcome, "")
     heading = (element("b", made.heading, class_=level), ":", " ") if made.heading else ()
     left_out = [element("li", without_folders(text)) for text in rows.left_out]
-    obstacles = [element("li", without_folders(one.text)) for one in comparison.obstacles]
+    obstacles = [element("li", without_folders(obstacle_text(one))) for one in comparison.obstacles]
     return section(
         "conclusion",
         "Conclusion",
@@ -230,10 +231,7 @@ def conclusion(rows: ComparisonRows) -> Markup:
             "article",
             element("p", *heading, *marked(made.figures, made.marks), class_="answer-verdict"),
             *(element("p", line) for line in (*made.more, *made.counts)),
-            *(
-                element("p", without_folders(f"Note: {remark}"), class_="note")
-                for remark in comparison.remarks
-            ),
+            *(element("p", without_folders(f"Note: {remark}"), class_="note") for remark in rows.remarks),
             class_="tile answer",
         ),
     )

@@ -19,6 +19,8 @@ from nsyswrap.render.page.html import Markup, element, section
 from nsyswrap.render.page.tables import folded_table
 from nsyswrap.reports.compare.tables import interval, key_detail, percent
 from nsyswrap.reports.table import Column, Schema, Table, table_of
+from nsyswrap.reports.wording.comparisons import worded_obstacle
+from nsyswrap.reports.wording.notes import note_texts
 
 Names = Mapping[Key, str]
 
@@ -115,7 +117,7 @@ def _changes_section(history: History, names: Names) -> Markup:
         if undecided
         else None,
         *(element("p", text, class_="warning") for text in _breaks(history.points)),
-        *(element("p", text, class_="note") for text in history.remarks),
+        *(element("p", text, class_="note") for text in note_texts(history.remarks)),
         element("p", _LEGEND, class_="note"),
     )
 
@@ -364,7 +366,7 @@ def _break_lines(history: History, scale: _Scale) -> Iterator[Markup]:
 
 def _break_text(breaks: Sequence[Obstacle]) -> list[str]:
     """Return what differs between two points."""
-    return [f"{one.about}: {one.base} → {one.new}" for one in breaks]
+    return [f"{one.about}: {one.base} → {one.new}" for one in map(worded_obstacle, breaks)]
 
 
 def _mark(change: Change, history: History, scale: _Scale) -> Markup:

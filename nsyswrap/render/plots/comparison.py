@@ -24,6 +24,8 @@ from nsyswrap.render.plots.figure import (
     time_axis,
 )
 from nsyswrap.reports.compare.conclusion import signed
+from nsyswrap.reports.wording.comparisons import obstacle_text
+from nsyswrap.reports.wording.notes import note_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,8 +72,12 @@ def _notes(rows: ComparisonRows, items: Sequence[ChangedItem]) -> list[str]:
         + ("; line: interval of the difference" if any(part.interval for part in items) else "")
         + (f"; {more:,} smaller differences are not drawn" if more else ""),
         *([] if items else ["no part differs"]),
-        *(f"the sides differ: {one.text}" for one in comparison.obstacles),
-        *([f"no verdicts: {comparison.no_verdicts}"] if comparison.no_verdicts and not alone else []),
+        *(f"the sides differ: {obstacle_text(one)}" for one in comparison.obstacles),
+        *(
+            [f"no verdicts: {note_text(comparison.no_verdicts)}"]
+            if comparison.no_verdicts and not alone
+            else []
+        ),
     ]
 
 

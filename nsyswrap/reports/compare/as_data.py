@@ -12,6 +12,8 @@ from nsyswrap.base.version import version
 from nsyswrap.reports.compare import gate_lines
 from nsyswrap.reports.compare.conclusion import conclude
 from nsyswrap.reports.compare.tables import PERCENT, all_rows, row_name
+from nsyswrap.reports.wording.comparisons import worded_obstacle
+from nsyswrap.reports.wording.notes import note_text
 
 FORMAT = "nsyswrap-comparison"
 VERSION = 1  # raised if a key is removed or changes its meaning; new keys come at the end
@@ -36,13 +38,13 @@ def as_dict(comparison: Comparison, gate: tuple[GateResult, GateLimits] | None =
             "min_time_ns": limits.min_time_ns,
             "error_rate_percent": limits.error_rate * PERCENT,
         },
-        "obstacles": [asdict(obstacle) for obstacle in comparison.obstacles],
+        "obstacles": [asdict(worded_obstacle(obstacle)) for obstacle in comparison.obstacles],
         "outcome": conclusion.outcome,
         "headline": None if head is None else rows[comparison.pairs.index(head)],
         "conclusion": list(conclusion.lines),
         "counts": list(conclusion.counts),
-        "no_verdicts_because": comparison.no_verdicts or None,
-        "notes": list(comparison.remarks),
+        "no_verdicts_because": note_text(comparison.no_verdicts) if comparison.no_verdicts else None,
+        "notes": list(map(note_text, comparison.remarks)),
         "rows": rows,
         "gate": None if gate is None else _gate(*gate),
         "left_out": [*_left_out("base", comparison.base), *_left_out("new", comparison.new)],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from nsyswrap.analysis.compare.judgement import is_about_the_clock
 from nsyswrap.analysis.compare.model import (
@@ -30,6 +30,8 @@ from nsyswrap.reports.compare.tables import (
     step_cost_ns,
 )
 from nsyswrap.reports.figures import SentenceFigure
+from nsyswrap.reports.wording.comparisons import obstacle_text
+from nsyswrap.reports.wording.notes import joined, note_text
 
 # Totals in the order in which they speak for a run without steps.
 _TOTALS = ("first to last GPU operation", "GPU busy time", "kernel time", "program time")
@@ -115,11 +117,10 @@ def left_out_texts(comparison: Comparison) -> list[str]:
 
 def obstacle_texts(comparison: Comparison) -> list[str]:
     """Return what the sides differ in, a text each. Long values are shortened where they are equal."""
-    shortened = []
-    for one in comparison.obstacles:
-        base, new = shorten_all([printable(one.base), printable(one.new)], _LONGEST)
-        shortened.append(replace(one, base=base, new=new).text)
-    return shortened
+    return [
+        obstacle_text(one, lambda values: shorten_all([*map(printable, values)], _LONGEST))
+        for one in comparison.obstacles
+    ]
 
 
 def headline(comparison: Comparison) -> Pair | None:
@@ -149,7 +150,7 @@ def _verdict(comparison: Comparison, pair: Pair) -> tuple[str, str]:
     figures = f"{title(pair)} {arrow(*map(duration, each_ns(pair)))}"
     figures += f", {percent(change / PERCENT)} %" if change is not None else ""
     figures += f" (between {interval(judged).replace(' to ', ' and ')})" if interval(judged) else ""
-    figures += f"; {judged.why}" if judged.why else ""
+    figures += f"; {joined(judged.why)}" if judged.why else ""
     if judged.outcome == "same":
         return f"Same within {tolerance}", figures
     if judged.outcome == "cannot tell" and (sure := _direction(judged, comparison.limits.max_slower)):
@@ -159,7 +160,9 @@ def _verdict(comparison: Comparison, pair: Pair) -> tuple[str, str]:
         return "Faster by the clock alone" if is_faster else _WORDS[judged.outcome], figures
     if len(comparison.base.runs) == len(comparison.new.runs) == 1:
         return "One run a side cannot tell noise from change", figures
-    return "No verdict", figures + (f"; {comparison.no_verdicts}" if comparison.no_verdicts else "")
+    return "No verdict", figures + (
+        f"; {note_text(comparison.no_verdicts)}" if comparison.no_verdicts else ""
+    )
 
 
 def _marks(pair: Pair) -> tuple[SentenceFigure, ...]:

@@ -10,6 +10,7 @@ from nsyswrap.analysis.kernel_names.readable import readable
 from nsyswrap.base.text import counted, printable, shorten
 from nsyswrap.base.units import duration
 from nsyswrap.reports.compare.tables import aside_texts
+from nsyswrap.reports.wording.notes import joined, note_text
 
 VERDICTS: dict[Verdict, str] = {"passed": "PASS", "slower": "FAIL", "cannot tell": "NOT JUDGED"}
 _WIDTH = 60  # of a name
@@ -33,7 +34,7 @@ def _reason(result: GateResult, limits: GateLimits) -> str:
     if not result.checked:
         return f"no row to check: {_groups(result)}"
     if result.no_verdicts:
-        return result.no_verdicts
+        return note_text(result.no_verdicts)
     if not result.undecided:
         return f"too little is in both sides: {_checked(result)}"
     more = [pair.judgement.more_runs for pair in result.undecided]
@@ -58,7 +59,7 @@ def row_lines(result: GateResult) -> list[str]:
 
 def remark_lines(result: GateResult) -> list[str]:
     """Return what else readers must know: what is covered, rows that are not compared, few runs."""
-    lines = list(result.caution) if result.failed else []
+    lines = [*map(note_text, result.caution)] if result.failed else []
     if result.groups != ("total",) and not result.no_verdicts:
         shares = " / ".join(f"{100 * share:.0f}" for share in result.coverage)
         what = "the time from first to last GPU operation" if result.of_run else "their time"
@@ -80,7 +81,7 @@ def row_line(pair: Pair) -> str:
     if judgement.low is not None and judgement.high is not None:
         change.append(f"({_percent(judgement.low)} to {_percent(judgement.high)})")
     cost = f"{'+' if pair.cost_ns >= 0 else '-'}{duration(abs(pair.cost_ns))} a run"
-    notes = filter(None, (judgement.why, *aside_texts(pair)))
+    notes = filter(None, (joined(judgement.why), *aside_texts(pair)))
     figures = filter(None, (f"{times[0]} -> {times[1]}", " ".join(change), cost))
     return "; ".join((f"{_name(pair.key)}: {', '.join(figures)}", *notes))
 
@@ -96,7 +97,7 @@ def _name(key: Key) -> str:
 
 
 def _names(pairs: Sequence[Pair]) -> str:
-    names = [f"{_name(pair.key)} ({pair.judgement.why})" for pair in pairs]
+    names = [f"{_name(pair.key)} ({joined(pair.judgement.why)})" for pair in pairs]
     return ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")  # noqa: PLR2004
 
 

@@ -21,6 +21,7 @@ from nsyswrap.base.constants import NS_PER_S
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.units import Unit, duration, human
 from nsyswrap.reports.table import Column, Schema, Table, table_of
+from nsyswrap.reports.wording.notes import joined
 
 with lazy_imports():
     from nsyswrap.analysis import step_budget
@@ -315,7 +316,7 @@ def _figures(pair: Pair) -> dict[str, object]:
         "detail": pair.key.detail or None,
         "mode": pair.key.mode or None,
         "outcome": judged.outcome,
-        "why": judged.why or None,
+        "why": joined(judged.why) or None,
         "base_runs_count": sum(row is not None for row in pair.base),
         "new_runs_count": sum(row is not None for row in pair.new),
         "base_count": pair.base_count,

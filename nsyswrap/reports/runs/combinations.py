@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
-from nsyswrap.analysis.compare.comparability import RANKED, differing, machine_of, some_of
+from nsyswrap.analysis.compare.comparability import RANKED, differing, machine_of
 from nsyswrap.base.constants import NS_PER_S
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.text import shorten_all, unknown
 from nsyswrap.base.units import Unit, human
 from nsyswrap.reports.runs.tables import FIGURES, LABEL, combination, figures, text_of
 from nsyswrap.reports.table import Column, Schema, table_of
+from nsyswrap.reports.wording.comparisons import some_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from nsyswrap.analysis.finding import Note, Numbers
 from nsyswrap.analysis.timing_audit.causation import MOST_PAIRS
 from nsyswrap.base.units import duration
+from nsyswrap.reports.wording import comparisons
 from nsyswrap.reports.wording.numbers import filled
 
 HOW_TO_TELL = "trace OS runtime calls (nsyswrap profile --trace cuda,nvtx,osrt)"
@@ -26,6 +27,8 @@ def _more(names: Sequence[str]) -> str:
 
 
 _TEXTS: Mapping[str, str | Callable[[Numbers], str]] = {
+    **comparisons.TEXTS,
+    "not_judged": lambda n: f"Not judged: {note_text(n['reason'])}.",
     "no_processes": (
         "{title} of this export have no process id (globalPid); they are matched to API calls by correlation "
         "id alone"
@@ -112,6 +115,11 @@ def note_texts(notes: Iterable[Note | str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, map(note_text, notes))))
 
 
-def joined_texts(groups: Iterable[Iterable[Note]]) -> tuple[str, ...]:
-    """Return a text for each group of notes, each once, without empty ones."""
-    return tuple(dict.fromkeys(filter(None, ("; ".join(map(note_text, group)) for group in groups))))
+def joined(notes: Iterable[Note | str]) -> str:
+    """Return notes in one line of words."""
+    return "; ".join(map(note_text, notes))
+
+
+def joined_texts(groups: Iterable[Iterable[Note | str]]) -> tuple[str, ...]:
+    """Return a line for each group of notes, each once, without empty ones."""
+    return tuple(dict.fromkeys(filter(None, map(joined, groups))))

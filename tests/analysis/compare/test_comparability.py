@@ -9,6 +9,8 @@ from made_runs import SETUP, side_of
 
 from nsyswrap.analysis.compare.comparability import obstacles_of, remarks_of
 from nsyswrap.analysis.compare.model import Key, Obstacle, Side
+from nsyswrap.reports.wording.comparisons import obstacle_text, worded_obstacle
+from nsyswrap.reports.wording.notes import note_text
 
 KEY = Key("kernel", "gemm")
 
@@ -20,12 +22,16 @@ def side(name: str = "base", *changes: dict[str, Any]) -> Side:
 
 
 def obstacles(base: Sequence[dict[str, Any]], new: Sequence[dict[str, Any]]) -> tuple[Obstacle, ...]:
-    return obstacles_of(side("base", *base), side("new", *new))
+    return tuple(map(worded_obstacle, obstacles_of(side("base", *base), side("new", *new))))
+
+
+def remarks(base: Side, new: Side) -> list[str]:
+    return [*map(note_text, remarks_of(base, new))]
 
 
 def test_equal_setups_have_no_obstacle_and_no_remark() -> None:
     assert obstacles([{}, {}], [{}]) == ()
-    assert remarks_of(side(), side("new")) == ()
+    assert remarks(side(), side("new")) == []
 
 
 @pytest.mark.parametrize(
@@ -55,9 +61,9 @@ def test_each_difference_is_an_obstacle(change: dict[str, Any], obstacle: Obstac
 
 def test_what_both_sides_suffer_from_reads_as_no_change() -> None:
     (both,) = obstacles([{"lost_events": 1}], [{"lost_events": 2}])
-    assert both.text == "lost events: on both sides 1 run"
+    assert obstacle_text(both) == "lost events: on both sides 1 run"
     (one,) = obstacles([{}], [{"lost_events": 2}])
-    assert one.text == "lost events: none → 1 run"
+    assert obstacle_text(one) == "lost events: none → 1 run"
 
 
 def test_runs_of_one_side_that_differ_are_an_obstacle() -> None:
@@ -83,7 +89,7 @@ def test_little_throttling_and_another_node_are_no_obstacle(changes: dict[str, A
 def test_what_is_not_known_is_a_remark() -> None:
     unknown = {"gpus": (), "command": (), "other_processes": None, "sm_clock_mhz": None}
     assert obstacles([{}], [unknown]) == ()
-    (remark,) = remarks_of(side(), side("new", unknown, {}))
+    (remark,) = remarks(side(), side("new", unknown, {}))
     assert remark == ("not recorded; assumed equal: GPU, command, other processes on the GPU, SM clock")
 
 
@@ -91,8 +97,8 @@ def test_a_gpu_that_is_always_at_its_power_limit_is_compared() -> None:
     limited = {"throttle_reason": "power limit"}
     base, new = {**limited, "throttled_percent": 80.0}, {**limited, "throttled_percent": 70.0}
     assert obstacles([base, base], [new]) == ()
-    remarks = remarks_of(side("base", base), side("new", new))
-    assert remarks == ("all runs were at the power limit, for 80 / 70 % of the samples",)
+    at_limit = "all runs were at the power limit, for 80 / 70 % of the samples"
+    assert remarks(side("base", base), side("new", new)) == [at_limit]
     assert [found.about for found in obstacles([base], [{**new, "throttled_percent": 30.0}])] == [
         "throttling"
     ]
@@ -107,14 +113,14 @@ def test_other_differences_are_remarks() -> None:
         "commit": "b",
         "versions": {"torch": "2.10", "numpy": "2"},
     }
-    assert remarks_of(side(), side("new", new)) == (
+    assert remarks(side(), side("new", new)) == [
         "the SM clock differs: 1980 / 1755 MHz",
         "node: node1 / node2",
         "commit: 4f2a91c03bd7 / b",
         "torch: 2.9.1 / 2.10",
-    )
+    ]
 
 
 def test_many_nodes_are_counted() -> None:
     nodes = [{"node": f"n{number}"} for number in range(5)]
-    assert remarks_of(side("base", *nodes), side("new")) == ("node: n0, n1, n2 and 2 more / node1",)
+    assert remarks(side("base", *nodes), side("new")) == ["node: n0, n1, n2 and 2 more / node1"]

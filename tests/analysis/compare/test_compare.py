@@ -9,6 +9,7 @@ from nsyswrap.analysis.compare.compare import compare
 from nsyswrap.analysis.compare.model import GROUPS, WHOLE_RUN, Comparison, Key, SlowdownLimits
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.version import version
+from nsyswrap.reports.wording.notes import joined, note_text, note_texts
 
 GEMM, ATTENTION = KERNELS[0].name, KERNELS[1].name
 CLOCK = replace(SETUP, sm_clock_mhz=1782.0)
@@ -36,7 +37,7 @@ def test_the_slower_kernel_is_found_and_what_it_makes_slower() -> None:
 
 def test_figures_of_another_version_are_a_remark_if_something_differs() -> None:
     old, slower = replace(made_side(), nsyswrap="0.2.0"), made_side("new", factors={"gemm": 1.3})
-    (remark,) = compare(old, slower).remarks
+    (remark,) = note_texts(compare(old, slower).remarks)
     assert remark.startswith(f"figures computed by nsyswrap 0.2.0 / {version()}: save the baseline again")
     assert not compare(old, made_side("new")).remarks
     assert not compare(old, replace(slower, nsyswrap="0.2.0")).remarks
@@ -64,7 +65,7 @@ def test_pairs_are_in_the_order_of_groups_then_of_their_cost() -> None:
 def test_fewer_than_three_runs_a_side_are_not_judged(runs: tuple[int, int], text: str) -> None:
     new = made_side("new", runs[1], factors={"gemm": 1.5})
     comparison = compare(made_side(runs=runs[0]), new)
-    assert comparison.no_verdicts == text
+    assert note_text(comparison.no_verdicts or "") == text
     assert set(outcomes(comparison).values()) == {"not judged"}
     ratios = [pair.judgement.ratio for pair in comparison.pairs if pair.key.name == GEMM]
     assert ratios == [pytest.approx(1.5, rel=0.05)]
@@ -73,7 +74,7 @@ def test_fewer_than_three_runs_a_side_are_not_judged(runs: tuple[int, int], text
 def test_three_runs_are_judged_with_a_remark() -> None:
     comparison = compare(made_side(runs=3), made_side("new", 4, factors={"gemm": 1.3}))
     assert outcomes(comparison)[f"kernel {GEMM}"] == "slower"
-    (remark,) = comparison.remarks
+    (remark,) = note_texts(comparison.remarks)
     assert remark == (
         "3 and 4 runs: a row with two speeds looks slower or faster by chance once in 64 comparisons. "
         "With 20 such rows it is 27 % of them. Make 5 runs a side before you act."
@@ -83,13 +84,13 @@ def test_three_runs_are_judged_with_a_remark() -> None:
 def test_obstacles_leave_no_verdicts_unless_they_are_deliberate() -> None:
     command, driver = replace(SETUP, command=("other",)), replace(SETUP, driver="580", command=("other",))
     comparison = compare(made_side(), made_side("new", setup=command))
-    assert comparison.no_verdicts == "not comparable: command"
+    assert note_text(comparison.no_verdicts or "") == "not comparable: command"
     assert set(outcomes(comparison).values()) == {"not judged"}
     comparison = compare(made_side(), made_side("new", setup=command), anyway=True)
     assert not comparison.no_verdicts
     assert [found.about for found in comparison.obstacles] == ["command"]
     comparison = compare(made_side(), made_side("new", setup=driver), anyway=True)
-    assert comparison.no_verdicts == "not comparable: driver"
+    assert note_text(comparison.no_verdicts or "") == "not comparable: driver"
 
 
 def test_a_clock_10_percent_lower_alone_is_never_slower() -> None:
@@ -119,7 +120,7 @@ def test_added_removed_and_renamed_kernels_stay_in_the_list() -> None:
     kernels = [*KERNELS[1:], MadeKernel(GEMM.replace("128", "256"), 380.0), MadeKernel("extra", 50.0, 300)]
     comparison = compare(made_side(), made_side("new", kernels=kernels))
     changed = {pair.key.name: pair for pair in comparison.of("kernel") if pair.judgement.why}
-    assert {name: pair.judgement.why for name, pair in changed.items()} == {
+    assert {name: joined(pair.judgement.why) for name, pair in changed.items()} == {
         GEMM.replace("128", "256"): f"base: {GEMM}",
         "extra": "added",
     }
@@ -135,8 +136,8 @@ def test_a_row_that_may_have_been_left_out_is_not_called_added() -> None:
     base = replace(base, runs=tuple(replace(run, left_out={"kernel": 12}) for run in base.runs))
     comparison = compare(base, made_side("new", kernels=[*KERNELS, MadeKernel("extra", 50.0)]))
     (pair,) = (pair for pair in comparison.pairs if pair.key == key)
-    assert pair.judgement.why == "base may have it among the rows left out"
-    assert comparison.remarks == ("base: rows with the least time were left out: Kernels (12)",)
+    assert joined(pair.judgement.why) == "base may have it among the rows left out"
+    assert note_texts(comparison.remarks) == ("base: rows with the least time were left out: Kernels (12)",)
 
 
 def test_the_time_of_a_step_by_cause_is_judged_for_the_same_steps_alone() -> None:
@@ -154,7 +155,7 @@ def test_the_time_of_a_step_by_cause_is_judged_for_the_same_steps_alone() -> Non
     comparison = compare(made_side(), replace(new, runs=others))
     assert {pair.key.detail for pair in comparison.of("budget")} == {WHOLE_RUN}
     assert {pair.base_per_step_ns for pair in comparison.pairs} == {None}
-    assert any("different steps" in remark for remark in comparison.remarks)
+    assert any("different steps" in remark for remark in note_texts(comparison.remarks))
     assert outcomes(comparison)[f"kernel {GEMM}"] == "same"
 
 
@@ -168,7 +169,10 @@ def test_modes_taken_together_are_told() -> None:
     )
     (pair,) = compare(*sides).pairs
     assert pair.judgement.outcome == "same"
-    assert pair.judgement.why == "time of one; 100 / 130 launches; modes differ between runs: taken together"
+    assert (
+        joined(pair.judgement.why)
+        == "time of one; 100 / 130 launches; modes differ between runs: taken together"
+    )
 
 
 @pytest.mark.parametrize("share", [5.0, 1.0, -0.1, float("nan")])

@@ -18,6 +18,7 @@ from nsyswrap.analysis.compare.gate import (
 from nsyswrap.analysis.compare.model import ExcludedSteps, Key, RowFigures, Side
 from nsyswrap.analysis.compare.step_rows import PROGRAM, QUEUE, SPAN
 from nsyswrap.reports.compare.gate_lines import remark_lines, row_lines
+from nsyswrap.reports.wording.notes import joined, note_text
 
 STEP = Key("step", "step")
 GEMM, ADD = Key("kernel", "void gemm<float>(float*)"), Key("kernel", "void add<4>(float*)")
@@ -68,7 +69,7 @@ def test_what_is_faster_or_the_same_passes() -> None:
 def test_one_run_each_cannot_tell() -> None:
     result = gated(side_of("a", {STEP: QUIET[:1]}), side_of("b", {STEP: [2 * QUIET[0]]}), GateLimits())
     assert result.verdict == "cannot tell"
-    assert "one run a side" in result.no_verdicts
+    assert "one run a side" in note_text(result.no_verdicts or "")
     assert result.checked
 
 
@@ -181,7 +182,7 @@ def test_a_typical_time_that_is_slower_does_not_pass_for_fewer_stalls() -> None:
     new = [exact_row(one * 1.1) for one in QUIET]
     result = gated(side_of("a", {STEP: base}), side_of("b", {STEP: new}), GateLimits())
     assert result.verdict == "cannot tell"
-    assert result.undecided[0].judgement.why == "typical time +10.0 %"
+    assert joined(result.undecided[0].judgement.why) == "typical time +10.0 %"
 
 
 def test_a_longer_warm_up_is_cost() -> None:
@@ -234,7 +235,7 @@ def test_a_baseline_without_cost_is_not_judged_in_cost() -> None:
     old = side_of("a", {STEP: [exact_row(one, mean_error=None) for one in QUIET]})
     result = gated(old, side_of("b", {STEP: QUIET}), GateLimits())
     assert result.verdict == "cannot tell"
-    assert result.undecided[0].judgement.why == "the baseline lacks the cost of a run: save it again"
+    assert joined(result.undecided[0].judgement.why) == "the baseline lacks the cost of a run: save it again"
     assert gated(old, side_of("b", {STEP: scaled(QUIET, 1.2)}), GateLimits()).verdict == "slower"
 
 
@@ -246,7 +247,7 @@ def test_a_lower_clock_alone_is_not_judged_and_is_told() -> None:
     )
     result = gated(base, new, GateLimits(kernels=("gemm",)))
     assert result.verdict == "cannot tell"
-    assert result.undecided[0].judgement.why == "SM clock 1980 / 1722 MHz could be the cause"
+    assert joined(result.undecided[0].judgement.why) == "SM clock 1980 / 1722 MHz could be the cause"
 
 
 # 25 % slower, at least 7 % by the interval of the difference.
@@ -300,7 +301,7 @@ def test_what_some_runs_lack_is_not_passed() -> None:
     slow = [2 * value for value in QUIET]
     base, new = side_of("a", {STEP: QUIET}), side_of("b", {STEP: [*slow[:4], None], GEMM: slow})
     result = gated(base, new, GateLimits(metrics=("step",)))
-    assert result.checked[0].judgement.why == "absent from 1 of 5 new runs"
+    assert joined(result.checked[0].judgement.why) == "absent from 1 of 5 new runs"
     assert result.verdict == "cannot tell"
     assert gated(base, new, GateLimits(metrics=("step",), min_time_ns=1e9)).verdict == "passed"
 

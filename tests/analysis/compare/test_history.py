@@ -7,6 +7,8 @@ from made_runs import SETUP, MadeKernel, made_run
 
 from nsyswrap.analysis.compare.history import LIMITS, History, history_of, stretches
 from nsyswrap.analysis.compare.model import Key, Side
+from nsyswrap.reports.wording.comparisons import worded_obstacle
+from nsyswrap.reports.wording.notes import note_texts
 
 GEMM, ADD = MadeKernel("gemm", 400.0), MadeKernel("add", 12.0)
 KERNELS = (GEMM, ADD, *(MadeKernel(f"other{i}", 20.0, 100) for i in range(4)))
@@ -64,7 +66,7 @@ def test_another_driver_breaks_the_line() -> None:
     assert changes(history) == {}
     assert stretches(history.points) == [range(3), range(3, 6)]
     [broken] = (point for point in history.points if point.breaks)
-    assert [(one.about, one.base, one.new) for one in broken.breaks] == [
+    assert [(one.about, one.base, one.new) for one in map(worded_obstacle, broken.breaks)] == [
         ("driver", SETUP.driver, newer.driver)
     ]
 
@@ -75,7 +77,7 @@ def test_a_point_of_few_runs_is_skipped_and_named() -> None:
     history = history_of(sides)
     [change] = next(one for one in history.series if one.key.name == "gemm").changes
     assert (change.before, change.since) == (1, 3)
-    assert history.remarks == ("Fewer than 3 runs, drawn without a verdict: c000002.",)
+    assert note_texts(history.remarks) == ("Fewer than 3 runs, drawn without a verdict: c000002.",)
 
 
 def test_points_are_in_the_order_of_time() -> None:
@@ -85,7 +87,7 @@ def test_points_are_in_the_order_of_time() -> None:
     unknown = replace(sides[0], runs=(made_run("x", setup=replace(SETUP, started="")),))
     history = history_of([sides[2], unknown])
     assert [point.side for point in history.points][1].name == unknown.name
-    assert any("in the order given" in remark for remark in history.remarks)
+    assert any("in the order given" in remark for remark in note_texts(history.remarks))
 
 
 def test_points_of_one_commit_have_names() -> None:

@@ -10,6 +10,7 @@ from nsyswrap.analysis.compare.judgement import SideClocks, judge, judge_rows
 from nsyswrap.analysis.compare.model import Group, Judgement, Key, RowFigures, SlowdownLimits
 from nsyswrap.analysis.compare.pairing import PairedRows
 from nsyswrap.analysis.compare.step_rows import FIRST_CALL
+from nsyswrap.reports.wording.notes import joined
 
 KERNEL, STEP, API = Key("kernel", "gemm", "1x1x1 32x1x1"), Key("step", "step"), Key("api", "cudaLaunchKernel")
 STABLE = (100_000, 100_300, 99_800, 100_100, 99_900)
@@ -68,7 +69,7 @@ def test_a_newton_of_two_speeds_is_not_slower() -> None:
 
 def test_two_runs_are_not_judged() -> None:
     found = judged([100_000, 100_100], [120_000, 120_100])
-    assert (found.outcome, found.why, found.low) == ("not judged", "fewer than 3 base runs", None)
+    assert (found.outcome, joined(found.why), found.low) == ("not judged", "fewer than 3 base runs", None)
     assert found.ratio == pytest.approx(1.2, rel=0.01)
 
 
@@ -78,10 +79,10 @@ def test_sides_may_have_different_numbers_of_runs() -> None:
 
 def test_what_is_short_in_a_run_is_not_judged() -> None:
     found = judged(times(1, (50, 51, 52)), times(1, (90, 91, 92)))
-    assert (found.outcome, found.why) == ("not judged", "under 10.0 µs a run")
+    assert (found.outcome, joined(found.why)) == ("not judged", "under 10.0 µs a run")
     # 12 µs a run, but 15 % of it is less than 10 µs
     found = judged(times(1, (120, 120, 121)), times(1.15, (120, 120, 121)))
-    assert (found.outcome, found.why) == ("not judged", "differs by under 10.0 µs a run")
+    assert (found.outcome, joined(found.why)) == ("not judged", "differs by under 10.0 µs a run")
     noisy = judged(times(1, (110, 120, 130)), times(1, (130, 120, 110)))
     assert (noisy.outcome, noisy.more_runs) == ("not judged", None)
 
@@ -114,7 +115,7 @@ def test_rows_share_the_error_rate_by_halves() -> None:
 )
 def test_rows_that_are_not_in_all_runs(base: Sequence[Any], new: Sequence[Any], key: Key, why: str) -> None:
     found = judged(base, new, key)
-    assert (found.outcome, found.why) == ("not judged", why)
+    assert (found.outcome, joined(found.why)) == ("not judged", why)
 
 
 def test_a_kernel_in_three_runs_of_each_side_is_judged() -> None:
@@ -123,19 +124,19 @@ def test_a_kernel_in_three_runs_of_each_side_is_judged() -> None:
 
 def test_more_launches_are_no_slower_kernel() -> None:
     found = judged(times(1, count=100), times(1, count=200))
-    assert (found.outcome, found.why) == ("same", "time of one; 100 / 200 launches")
+    assert (found.outcome, joined(found.why)) == ("same", "time of one; 100 / 200 launches")
 
 
 def test_the_first_launches_of_other_kernels_are_not_judged() -> None:
     key = Key("launch", FIRST_CALL)
     found = judged(times(1, count=4), times(1.3, count=3), key)
-    assert (found.outcome, found.why) == ("not judged", "other kernels: 4 / 3 first launches")
+    assert (found.outcome, joined(found.why)) == ("not judged", "other kernels: 4 / 3 first launches")
     assert judged(times(1, count=4), times(1.3, count=4), key).outcome == "slower"
 
 
 def test_copies_of_other_sizes_are_not_judged() -> None:
     found = judged(times(1, size_bytes=100 << 20), times(2, size_bytes=200 << 20), Key("copy", "H2D"))
-    assert (found.outcome, found.why) == ("not judged", "copies of other sizes")
+    assert (found.outcome, joined(found.why)) == ("not judged", "copies of other sizes")
     assert judged(times(1, size_bytes=1), times(2, size_bytes=1), Key("copy", "H2D")).outcome == "slower"
 
 
@@ -145,9 +146,9 @@ def clocked(factor: float, mhz: float, samples: int = 2) -> list[RowFigures]:
 
 def test_a_kernel_slower_in_time_but_not_in_cycles_is_a_matter_of_the_clock() -> None:
     found = judged(clocked(1, 1980), clocked(1980 / 1755, 1755))
-    assert (found.outcome, found.why) == ("clock", "SM clock 1980 / 1755 MHz")
+    assert (found.outcome, joined(found.why)) == ("clock", "SM clock 1980 / 1755 MHz")
     found = judged(clocked(1, 1755), clocked(1755 / 1980, 1980))
-    assert (found.outcome, found.why) == ("clock", "SM clock 1755 / 1980 MHz")
+    assert (found.outcome, joined(found.why)) == ("clock", "SM clock 1755 / 1980 MHz")
 
 
 def test_a_kernel_slower_in_cycles_too_is_slower() -> None:
@@ -156,7 +157,7 @@ def test_a_kernel_slower_in_cycles_too_is_slower() -> None:
 
 def test_cycles_that_may_differ_are_not_told() -> None:
     found = judged(clocked(1, 1980), clocked(1.05 * 1980 / 1755, 1755))
-    assert (found.outcome, found.why) == (
+    assert (found.outcome, joined(found.why)) == (
         "cannot tell",
         "SM clock 1980 / 1755 MHz; the cycles could still differ",
     )
@@ -170,7 +171,10 @@ def test_without_five_samples_a_side_the_clock_of_the_runs_counts() -> None:
     clocks = SideClocks((1980.0,) * 5, (1782.0,) * 5)
     base, new = clocked(1, 1980, samples=0), clocked(1980 / 1782, 1782, samples=0)
     found = judged(base, new, clocks=clocks)
-    assert (found.outcome, found.why) == ("cannot tell", "SM clock 1980 / 1782 MHz could be the cause")
+    assert (found.outcome, joined(found.why)) == (
+        "cannot tell",
+        "SM clock 1980 / 1782 MHz could be the cause",
+    )
     assert judged(base, new).outcome == "slower"  # nothing is known of the clock
 
 
@@ -195,7 +199,7 @@ def test_noise_without_end_is_no_error() -> None:
 
 @pytest.mark.parametrize("least", [0.0, -5.0])
 def test_a_time_of_zero_or_less_is_not_judged(least: float) -> None:
-    assert judged([2e5] * 3, [2e5, 2e5, least]).why == "no time in 1 of 3 new runs"
+    assert joined(judged([2e5] * 3, [2e5, 2e5, least]).why) == "no time in 1 of 3 new runs"
 
 
 def test_a_change_beyond_all_bounds_is_bounded() -> None:

@@ -12,6 +12,7 @@ from nsyswrap.analysis.compare.compare import compare
 from nsyswrap.analysis.compare.model import Key, RowFigures, RunFigures, Setup, Side
 from nsyswrap.analysis.compare.module_rows import hidden_modules
 from nsyswrap.analysis.compare.run_figures import run_figures
+from nsyswrap.reports.wording.notes import note_texts
 
 
 def figures(folder: Path, rows: Sequence[ExportRow]) -> RunFigures:
@@ -69,7 +70,7 @@ def test_a_side_without_modules_adds_and_removes_none(tmp_path: Path) -> None:
     ]
     found = compare(sides[0], sides[1])
     assert not found.of("module")
-    assert "only new was recorded with --modules: modules are not compared" in found.remarks
+    assert "only new was recorded with --modules: modules are not compared" in note_texts(found.remarks)
 
 
 @pytest.mark.parametrize(

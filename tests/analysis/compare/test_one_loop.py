@@ -10,6 +10,7 @@ from nsyswrap.analysis.compare.compare import compare
 from nsyswrap.analysis.compare.model import Comparison, RunFigures, Side
 from nsyswrap.analysis.compare.run_figures import run_figures
 from nsyswrap.reports.compare.baseline import baseline_text, read_baseline
+from nsyswrap.reports.wording.notes import note_text, note_texts
 
 ONE, OTHER = (50_000, 45_000), (45_000, 50_000)  # ns of a training step and of an evaluation step
 REMARK = "all runs are judged by 'train', the loop that they share"
@@ -33,7 +34,7 @@ def test_a_run_that_would_be_judged_by_another_loop_is_judged_as_the_others(tmp_
     base, new = side(tmp_path / "base", ONE, ONE, OTHER), side(tmp_path / "new", ONE, ONE, ONE)
     comparison = compare(base, new)
     assert steps(comparison) == [("'train'", True)]
-    assert comparison.remarks.count(REMARK) == 1
+    assert [*map(note_text, comparison.remarks)].count(REMARK) == 1
     [pair] = comparison.of("step")
     assert [row and row.count for row in (*pair.base, *pair.new)] == [29] * 6
 
@@ -49,7 +50,7 @@ def test_runs_that_are_judged_by_one_loop_anyway_are_left_alone(tmp_path: Path) 
     base, new = side(tmp_path / "base", ONE, ONE), side(tmp_path / "new", ONE)
     comparison = compare(base, new)
     assert steps(comparison) == [("'train'", True)]
-    assert REMARK not in comparison.remarks
+    assert REMARK not in note_texts(comparison.remarks)
     assert comparison.base.runs == base.runs
 
 
@@ -68,7 +69,9 @@ def test_sides_that_share_no_loop_are_compared_by_totals(tmp_path: Path) -> None
         other.launch("predict", start + 10, gpu_ns=25_000)
     base, new = side(tmp_path / "base", ONE, OTHER), Side("new", (figures(tmp_path / "new", other),))
     comparison = compare(base, new)
-    assert "the runs have different steps: time by cause is that of the whole run" in comparison.remarks
+    assert "the runs have different steps: time by cause is that of the whole run" in note_texts(
+        comparison.remarks
+    )
     assert len({run.loop for run in comparison.base.runs}) == 1  # one for each side
 
 
@@ -79,6 +82,6 @@ def test_runs_are_judged_as_those_of_a_baseline(tmp_path: Path) -> None:
     assert [run.loop for run in baseline.runs] == ["'train'"] * 2
     comparison = compare(baseline, side(tmp_path / "new", OTHER, OTHER))
     assert steps(comparison) == [("'train'", True)]
-    assert REMARK in comparison.remarks
+    assert REMARK in note_texts(comparison.remarks)
     unknown = replace(baseline, runs=tuple(replace(run, loop="") for run in baseline.runs))
     assert compare(unknown, side(tmp_path / "other", ONE)).of("step")[0].in_both

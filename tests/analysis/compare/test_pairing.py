@@ -15,6 +15,7 @@ from nsyswrap.analysis.compare.pairing import (
     pair_rows,
     plain_name,
 )
+from nsyswrap.reports.wording.notes import joined
 
 GRID = "1x1x1 32x1x1"
 SHORT, LONG, WHOLE = (Key("kernel", "gemm", GRID, mode) for mode in (1, 2, 0))
@@ -125,7 +126,7 @@ def test_a_kernel_with_another_grid_is_one_row() -> None:
     assert (pair.is_relaunched, pair.is_renamed, pair.renamed_from) == (True, False, old)
     assert pair.judgement.outcome == "faster"
     assert pair.judgement.ratio == pytest.approx(0.5)
-    assert pair.judgement.why == "base: grid 1; first launches alone"
+    assert joined(pair.judgement.why) == "base: grid 1; first launches alone"
     ambiguous = side_of("new", {new: [first] * 3, other: [first] * 3})
     assert {row.base_key for row in pair_rows(sides[0], ambiguous)} == {None}
 

@@ -140,7 +140,7 @@ def test_the_json_is_that_of_the_schema() -> None:
         compare(made_side("base", 1, steps=0), made_side("new", 1, steps=0)),
         comparison(pair("kernel", "a", None, 10.0)),
         comparison(
-            pair("kernel", "b", 9.0, 10.0, judged("cannot tell", 0.9, 1.2, more_runs=2, why="few")),
+            pair("kernel", "b", 9.0, 10.0, judged("cannot tell", 0.9, 1.2, more_runs=2, why=("few",))),
             obstacles=(Obstacle("GPU", "a", "b"),),
             remarks=("note",),
         ),
