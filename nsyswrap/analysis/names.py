@@ -22,6 +22,7 @@ from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.stream import looked_up
 
 MEMSET_NAME = "[CUDA memset]"
+_AUTOGRAD = "pt_autograd"  # how PyTorch's autograd threads are named: pt_autograd_0 and so on
 
 
 def name_codes(capture: Capture, kind: str) -> tuple[NDArray[Any], list[str | None]]:
@@ -203,6 +204,12 @@ def by_thread(whole: Capture, kind: str = "api") -> Mapping[int, NDArray[np.int3
         rows = by_start[order_by_code(codes[by_start], len(threads))]
     ends = np.cumsum(np.bincount(codes, minlength=len(threads)))
     return dict(zip(threads.tolist(), np.split(rows, ends[:-1]), strict=False))
+
+
+def is_autograd(capture: Capture, thread: int) -> bool:
+    """Return True if PyTorch named a thread as one of autograd, which runs nothing but backward passes."""
+    _, name = capture.whole.threads.get(thread, (None, None))
+    return (name or "").startswith(_AUTOGRAD)
 
 
 def calls_named(capture: Capture, pattern: re.Pattern[str], kind: str = "api") -> NDArray[Any]:

@@ -44,7 +44,7 @@ from nsyswrap.analysis.arrays.groups import ascending, repeated
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.arrays.spans import Spans, closest
 from nsyswrap.analysis.finding import Note
-from nsyswrap.analysis.names import by_thread, calls_named
+from nsyswrap.analysis.names import by_thread, calls_named, is_autograd
 from nsyswrap.analysis.nvtx_ranges import ALL, MAIN_DOMAIN, closed_ranges, own_texts
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
@@ -56,7 +56,6 @@ _LEAST_BURSTS = 2  # that make a pattern if the worker has ranges of its own
 _USUAL_SHARE = 0.9  # of the worker's pauses; a longer one can separate two bursts
 _USUAL_MEDIANS = 2
 MOST_PAIRS = 4_096  # of threads with ranges and threads with calls; a launch counts for its own thread then
-_AUTOGRAD = "pt_autograd"  # how PyTorch's autograd threads are named: pt_autograd_0 and so on
 _WAITS = re.compile(
     "(pthread_(cond_wait|join|barrier_wait)|futex|sem_(wait|timedwait|clockwait)|p?poll|p?select|epoll_p?wait)$"
 )
@@ -180,7 +179,7 @@ class _Thread:
             names=own_texts(whole, rows[here])[0],
             borders=_borders(whole, thread),
             waits=_waits_of(whole, thread),
-            autograd=(whole.threads.get(thread, (None, None))[1] or "").startswith(_AUTOGRAD),
+            autograd=is_autograd(whole, thread),
         )
 
     @cached_property
