@@ -4,9 +4,10 @@ import random
 from pathlib import Path
 
 from made_modules import ENGINE, MAIN, MODULES, Training
-from tiny_export import PID, Row, call, changed, global_id, kernel, nvtx, opened
+from tiny_export import PID, Row, call, changed, global_id, kernel, nvtx, opened, row
 
 from nsyswrap.analysis.range_tree import range_tree_of, tree_figures_of
+from nsyswrap.analysis.range_tree.figures import autograd_outside
 from nsyswrap.capture.capture import Capture
 
 OTHER = PID + 2  # a second thread with forwards
@@ -245,3 +246,19 @@ def test_random_ranges_hold_what_they_hold_when_looked_at_one_by_one(tmp_path: P
     for node in range(len(tree.names)):
         children = figures.total_ns[:-1][tree.parent == node].sum()
         assert figures.total_ns[node] == figures.own_ns[node] + children
+
+
+def test_time_of_autograd_outside_of_ranges(tmp_path: Path) -> None:
+    """Those of 5, 7 and 1 ns of two threads of autograd count; 3 ns in a range and 2 ns of another do not."""
+    made = Training()
+    made.rows += [
+        row("ThreadNames", nameId=f"pt_autograd_{i}", priority=20, globalTid=global_id(PID, ENGINE + i))
+        for i in (0, 1)
+    ]
+    made.range("backward", 0, 100, ENGINE)
+    made.launch("k", 10, 3, ENGINE)
+    made.launch("k", 200, 5, ENGINE)
+    made.launch("k", 300, 7, ENGINE + 1)
+    made.launch("k", 400, 2)
+    made.launch("m", 500, 1, ENGINE)
+    assert autograd_outside(opened(tmp_path, *made.rows)) == {"k": 12, "m": 1}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from conftest import Cli
 from recorded import SHIPPED, run_folder
-from tiny_export import call, diagnostic, kernel, memcpy, memset, nvtx, opened, row
+from tiny_export import PID, call, diagnostic, global_id, kernel, memcpy, memset, nvtx, opened, row
 
 from nsyswrap.analysis.ranks.members import processes
 from nsyswrap.api import CaptureReader, open_capture
@@ -226,3 +226,31 @@ def test_without_gpu_work_the_answer_alone_says_why(tmp_path: Path) -> None:
     both = render({"x": idle, "y": opened(tmp_path / "busy", kernel("k", 0, 5))})
     assert {"kernels", "steps", "findings"} <= set(re.findall(r'<section id="(\w+)"', both))
     assert "Not available: x holds no kernels" in text_of(both)
+
+
+def of_autograd(folder: Path, thread: str) -> str:
+    """The page of a range with a kernel of 3 us, and of two kernels of 8 us that another thread launched."""
+    rows = [
+        row("ThreadNames", nameId=thread, priority=20, globalTid=global_id(PID, 101)),
+        nvtx("forward", 0, 2000),
+        *(call("cudaLaunchKernel", 100, 200, 1), kernel("gemm", 1000, 4000, 1)),
+    ]
+    for i in (2, 3):
+        start = 10_000 * i
+        rows += [call("cudaLaunchKernel", start, start + 100, i, tid=101)]
+        rows += [kernel("dgrad", start + 500, start + 8500, i)]
+    return render({"x": opened(folder, *rows)})
+
+
+def test_what_autograd_launched_outside_of_ranges_is_of_a_backward(tmp_path: Path) -> None:
+    text = text_of(of_autograd(tmp_path, "pt_autograd_0"))
+    assert "Module (of backward: profile --modules)" in text
+    assert re.search(r"dgrad .* backward \(autograd thread\) +gemm .* forward ", text)
+    assert "(no range): backward (autograd)" in text
+    assert "launched by autograd threads, so of backward: 16.0 us" in text.replace("\N{MICRO SIGN}", "u")
+
+
+def test_what_another_thread_launched_is_not_said_to_be_of_a_backward(tmp_path: Path) -> None:
+    page = of_autograd(tmp_path, "worker")
+    assert "backward (autograd" not in page
+    assert "(no range)" in text_of(page)

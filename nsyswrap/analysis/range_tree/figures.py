@@ -35,6 +35,7 @@ from nsyswrap.analysis.gpu_operations import (
     selected_ns,
 )
 from nsyswrap.analysis.judged_process import chosen_views
+from nsyswrap.analysis.names import is_autograd
 from nsyswrap.analysis.range_texts import BACKWARD, FORMER, FORWARD, MODULE, OPERATION
 from nsyswrap.analysis.range_tree.nested import NestedRanges
 from nsyswrap.analysis.range_tree.shape_sources import shape_sources
@@ -197,6 +198,25 @@ def node_kernels_of(capture: Capture) -> NodeKernels:
     group = np.full(len(tree.node), -1)
     group[place] = codes
     return NodeKernels(tree, node, phase, operation, name, count, total, group, labels, known)
+
+
+def autograd_outside(capture: Capture) -> dict[str | None, int]:
+    """Return the time in ns, by name, of the kernels in no range that autograd's threads launched.
+
+    They are of a backward pass, whose module is not known.
+    """
+    whole = capture.whole
+    if not whole.has("api") or not any(is_autograd(whole, thread) for thread in whole.threads):
+        return {}
+    place, ns = map(np.concatenate, zip(*map(computing, chosen_views(capture)), strict=True))
+    operations = gpu_operations_of(whole)
+    outside = (range_tree_of(whole).node[place] == NOWHERE) & (operations.call[place] >= 0)
+    place, ns = place[outside], ns[outside]
+    threads, codes = distinct(whole.columns("api", "global_tid")["global_tid"][operations.call[place]])
+    mine = np.array([is_autograd(whole, thread) for thread in threads.tolist()], bool)[codes]
+    texts = names(capture, operations.of(place[mine]))
+    times = np.bincount(texts.codes, ns[mine], len(texts.texts)).astype(np.int64).tolist()
+    return {name: time for name, time in zip(texts.texts, times, strict=True) if time}
 
 
 def _telling(whole: Capture) -> NDArray[Any]:

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from nsyswrap.analysis.kernel_names import classify, distinct_names
 from nsyswrap.analysis.kernel_names.arithmetic import PRODUCTS, arithmetic
+from nsyswrap.analysis.range_tree.figures import autograd_outside
+from nsyswrap.analysis.range_tree.tree import NO_MODULE, NO_RANGE
 from nsyswrap.base.text import shorten, shorten_all
 from nsyswrap.base.units import duration, percent
 from nsyswrap.render.colors import kernel_color
@@ -22,7 +24,7 @@ _TABLES = ("kernel_class_sum", "kernel_efficiency")
 _UNITS = {True: "tensor cores", False: "CUDA cores", None: ""}
 _CLASSES = (None, None, "detail", "aside", None)  # what a narrow screen hides
 _MODULE_WIDTH, _BOTH_WIDTH = 32, 40  # characters of a module, and of two with their shares
-_OUTSIDE = "(no range)"  # as reports name it
+_AUTOGRAD = "backward (autograd thread)"  # the name of the thread tells that, and not the module
 _SAME_MODULE = 0.995  # of a kernel's time: the others are not worth a word
 
 
@@ -100,6 +102,12 @@ def _modules(subject: Subject, label: str) -> Mapping[str, str]:
     for row in table.records() if table is not None else ():
         of_kernel = times.setdefault(str(row["name"]), {})
         of_kernel[str(row["module"])] = of_kernel.get(str(row["module"]), 0) + row["total_ns"]
+    for kernel, time in autograd_outside(subject.captures[label]).items() if times else ():
+        of_kernel = times.get(str(kernel), {})
+        for outside in (NO_RANGE, NO_MODULE):
+            if of_kernel.get(outside, 0) >= time:
+                of_kernel[_AUTOGRAD] = time
+                of_kernel[outside] -= time
     return {name: _most(of_kernel) for name, of_kernel in times.items()}
 
 
@@ -107,14 +115,14 @@ def _module_header(modules: Mapping[str, str]) -> str:
     """Return the header of the modules: where they are not known, how to record them."""
     if not modules:
         return "Module (not recorded; profile --modules)"
-    outside = any(text.startswith(_OUTSIDE) for text in modules.values())
+    outside = any(text.startswith((NO_RANGE, _AUTOGRAD)) for text in modules.values())
     return "Module (of backward: profile --modules)" if outside else "Module"
 
 
 def _most(times: Mapping[str, int]) -> str:
     """Return the module with most of the time; if it has not all of it, with its share and the next one."""
     every = max(sum(times.values()), 1)
-    (module, most), *others = sorted(times.items(), key=lambda item: -item[1])
+    (module, most), *others = sorted((item for item in times.items() if item[1]), key=lambda item: -item[1])
     if most >= _SAME_MODULE * every:
         return shorten(module, _MODULE_WIDTH)
     share = f"{shorten(module, _MODULE_WIDTH)} {100 * most / every:.0f} %"

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from nsyswrap.analysis.range_tree.figures import autograd_outside
+from nsyswrap.analysis.range_tree.tree import NO_MODULE, NO_RANGE
 from nsyswrap.base.units import duration, percent
 from nsyswrap.render.page.html import Markup, Section, both_parts, element, section, verdict_paragraphs
 from nsyswrap.render.page.subject import Subject
@@ -40,7 +42,14 @@ def ranges(subject: Subject) -> Markup | None:
 
 def _parts(subject: Subject) -> Iterator[Markup | None]:
     tables = {label: table for label, table in subject.tables("nvtx_tree").items() if _in_ranges(table)}
-    pictures = (_picture(subject.heading(label, _title(table)), table) for label, table in tables.items())
+    pictures = (
+        _picture(
+            subject.heading(label, _title(table)),
+            table,
+            sum(autograd_outside(subject.captures[label]).values()),
+        )
+        for label, table in tables.items()
+    )
     table = subject.as_one(tables)
     phases = [name for name in _PHASES if any(sum(_times(part, name)) for part in tables.values())]
     yield verdict_paragraphs(tables)
@@ -69,11 +78,19 @@ def _whole(table: Table) -> int:
     return int(np.asarray(table.data["total_ns"])[roots].sum())
 
 
-def _picture(title: str, table: Table) -> Markup:
+def _picture(title: str, table: Table, autograd_ns: int) -> Markup:
+    """Return the tree; ``autograd_ns`` is the time in no range that autograd's threads launched."""
     nodes = list(_nodes(table))
     height = str(_HEIGHT * (max((node.level for node in nodes), default=0) + 1))
     label = f"{title}; the table below has the same figures"
-    drawn = element("svg", *map(_drawn, nodes), class_="icicle", height=height, role="img", aria_label=label)
+    drawn = element(
+        "svg",
+        *(_drawn(node, autograd_ns) for node in nodes),
+        class_="icicle",
+        height=height,
+        role="img",
+        aria_label=label,
+    )
     return element("div", element("h3", title), drawn, class_="stacked")
 
 
@@ -91,8 +108,9 @@ def _nodes(table: Table) -> Iterator[_Node]:
             yield _Node(left, width, level, row)
 
 
-def _drawn(node: _Node) -> Markup:
+def _drawn(node: _Node, autograd_ns: int) -> Markup:
     row = node.row
+    label, ours = str(row["range"]).strip(), autograd_ns if row["path"] in {NO_RANGE, NO_MODULE} else 0
     figures = {name: row[f"{name}_ns"] for name in ("total", "own", "forward", "backward", "idle")}
     text = ", ".join(
         [
@@ -103,6 +121,7 @@ def _drawn(node: _Node) -> Markup:
                 if figures[name]
             ),
             f"idle inside {duration(figures['idle'])}",
+            *([f"launched by autograd threads, so of backward: {duration(ours)}"] if ours else []),
         ]
     )
     bands, left = [], 0.0
@@ -121,7 +140,7 @@ def _drawn(node: _Node) -> Markup:
         element("title", text),
         element("rect", width="100%", height=str(_HEIGHT - 1), class_="node"),
         *bands,
-        element("text", str(row["range"]).strip(), x="5", y="15"),
+        element("text", f"{label}: backward (autograd)" if ours else label, x="5", y="15"),
         x=f"{node.left:.3f}%",
         y=str(node.level * _HEIGHT),
         width=f"{node.width:.3f}%",

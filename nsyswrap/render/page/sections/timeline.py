@@ -11,7 +11,7 @@ import numpy as np
 
 from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.launches import launches_of
-from nsyswrap.analysis.names import by_thread
+from nsyswrap.analysis.names import by_thread, is_autograd
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import SPANS
@@ -110,7 +110,11 @@ def _lanes(capture: Capture) -> list[Lane]:
     ranges = [
         replace(lane, group=f"{lane.group}: modules and ranges") for lane in host if lane.family == RANGES
     ]
-    calls = [lane for lane in host if lane.family != RANGES]
+    calls = [
+        replace(lane, group=f"{lane.group}: backward") if is_autograd(capture, lane.owner) else lane
+        for lane in host
+        if lane.family != RANGES
+    ]
     return [lane for lane in (*steps(capture), *ranges, *gpu, *calls) if len(lane)]
 
 
