@@ -135,3 +135,16 @@ def test_a_browser_shows_it(kind: str, scheme: str, tmp_path: Path, visit: Visit
     header = table.locator("th").first
     header.locator("button").click()
     assert header.get_attribute("aria-sort") == "descending"
+
+
+def test_without_drawn_steps_what_grew_stands_in_their_place(tmp_path: Path, visit: Visit) -> None:
+    base = made_side("a", steps=0, seed=1)
+    new = made_side("b", steps=0, seed=2, factors={"gemm": 1.5})
+    path = tmp_path / "page.html"
+    path.write_text(compare_page(compare(base, new)), encoding="utf-8")
+    page = visit(path, viewport={"width": 1440, "height": 900})
+    cause, grew = (page.locator(name).bounding_box() for name in ("#step", "#growth"))
+    assert cause
+    assert grew
+    assert cause["x"] == grew["x"] > 300  # beside the conclusion
+    assert cause["y"] < grew["y"]

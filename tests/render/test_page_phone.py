@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from recorded import run_folder
 from timeline_page import ends, opened_all, picture, readout
 from tiny_export import kernel, opened
 
+from nsyswrap.api import open_capture
 from nsyswrap.render.page import render
 
 if TYPE_CHECKING:
@@ -80,3 +82,13 @@ def test_no_name_of_a_usual_lane_is_cut(page_of: PageOf, visit: Visit) -> None:
     assert labels.evaluate_all(cut) == []
     page.set_viewport_size({"width": 1280, "height": 800})
     assert "idle, by cause" in labels.all_inner_texts()
+
+
+def test_what_a_finding_can_save_stands_in_one_line(tmp_path: Path, visit: Visit) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(render({"x": open_capture(run_folder("ladder/start", tmp_path))}), encoding="utf-8")
+    page = visit(path, viewport=PHONE)
+    heights = page.evaluate("[...document.querySelectorAll('.advice .share')].map((one) => one.offsetHeight)")
+    assert len(heights) == 3
+    assert max(heights) < 30
+    assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
