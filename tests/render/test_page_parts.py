@@ -245,7 +245,7 @@ def of_autograd(folder: Path, thread: str) -> str:
 def test_what_autograd_launched_outside_of_ranges_is_of_a_backward(tmp_path: Path) -> None:
     text = text_of(of_autograd(tmp_path, "pt_autograd_0"))
     assert "Module (of backward: profile --modules)" in text
-    assert re.search(r"dgrad .* backward \(autograd thread\) +gemm .* forward ", text)
+    assert re.search(r"dgrad .* backward \(autograd\) +gemm .* forward ", text)
     assert "(no range): backward (autograd)" in text
     assert "launched by autograd threads, so of backward: 16.0 us" in text.replace("\N{MICRO SIGN}", "u")
 

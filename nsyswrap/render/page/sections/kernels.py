@@ -24,7 +24,7 @@ _TABLES = ("kernel_class_sum", "kernel_efficiency")
 _UNITS = {True: "tensor cores", False: "CUDA cores", None: ""}
 _CLASSES = (None, None, "detail", "aside", None)  # what a narrow screen hides
 _MODULE_WIDTH, _BOTH_WIDTH = 32, 40  # characters of a module, and of two with their shares
-_AUTOGRAD = "backward (autograd thread)"  # the name of the thread tells that, and not the module
+_AUTOGRAD = "backward (autograd)"  # the name of the thread tells that, and not the module
 _SAME_MODULE = 0.995  # of a kernel's time: the others are not worth a word
 
 
