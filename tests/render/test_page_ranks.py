@@ -303,3 +303,12 @@ def test_the_steps_are_those_that_the_answer_is_about(tmp_path: Path) -> None:
     assert found is not None
     assert found.own_ns.tolist() == [[1000] * 20, [1001] * 20]
     assert "Own GPU time in each 'step', by rank" in str(by_step(make_job(members)))
+
+
+def test_names_of_processes_are_whole_on_a_phone(straggler_page: Path, visit: Visit) -> None:
+    page = visit(straggler_page, viewport={"width": 390, "height": 844})
+    cut = page.evaluate(
+        "[...document.querySelectorAll('.clock-row > span')].map((one) => one.scrollWidth - one.clientWidth)"
+    )
+    assert cut
+    assert max(cut) == 0
