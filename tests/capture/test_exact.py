@@ -13,6 +13,9 @@ from nsyswrap.analysis.arrays.groups import grouped
 from nsyswrap.analysis.arrays.spans import Spans, one_axis
 from nsyswrap.api import CaptureReader
 from nsyswrap.base.errors import DamagedCapture, NotInCapture
+from nsyswrap.capture import sqlite_pages
+from nsyswrap.capture.export import Export
+from nsyswrap.capture.schema import FieldKind
 
 GPUS, THREADS = "TARGET_INFO_GPU", "ThreadNames"
 DAYS_104 = 2**53  # ns
@@ -101,6 +104,15 @@ def test_how_far_apart_times_can_be(tmp_path: Path, last: int, *, exact: bool) -
         assert list(CaptureReader(path).report("cuda_gpu_kern_sum").data["total_ns"]) == [1]
     else:
         assert "9,007,199,254,740,992 ns" in refused(path, "cuda_gpu_kern_sum")
+
+
+def test_numbers_that_are_no_times_have_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_pages, "FEW_LEAVES", 0)
+    rows = (kernel("k", i, i + 1, correlationId=2**62 - i) for i in range(3))
+    with closing(Export(write(tmp_path / "x.sqlite", *rows))) as export:
+        wanted: list[tuple[str, FieldKind]] = [("start", "time"), ("correlationId", "int")]
+        made = export.stream(KERNEL, wanted, lambda block: {"id": block["correlationId"] + block["start"]})
+    assert made["id"].tolist() == [2**62] * 3
 
 
 def test_times_since_1970_are_exact(tmp_path: Path) -> None:

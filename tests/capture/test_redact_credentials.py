@@ -13,7 +13,7 @@ from credential_kinds import NAMED, Planted, made, planted, rows_of
 from sampled import sampled
 from tiny_export import kernel, nvtx, row, write
 
-from nsyswrap.capture.redact import check, credential_places, credentials, redact, token_formats
+from nsyswrap.capture.redact import check, credential_places, credentials, places, redact, token_formats
 from nsyswrap.capture.redact.search import Search
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -251,3 +251,12 @@ def test_a_secret_argument_is_known_by_those_before_it(tmp_path: Path, words: li
     assert b"used redacted here" in raw
     assert all(word.encode() in raw for word in words if secret not in word)
     assert check(tmp_path / "copy.sqlite").secrets == ()
+
+
+@pytest.mark.parametrize(("before", "found"), [("--password", ["mnist"]), ("password", []), ("--passes", [])])
+def test_what_follows_an_option_is_a_secret_and_what_follows_a_word_is_none(
+    before: str, found: list[str]
+) -> None:
+    names = ("PROCESS_0:COMMAND", "PROCESS_0:ARGUMENT_0", "PROCESS_0:ARGUMENT_1")
+    line = list(zip(names, ("train", before, "mnist"), strict=True))
+    assert [value for _, value in places.secret_arguments(line)] == found
