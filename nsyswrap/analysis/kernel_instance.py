@@ -10,7 +10,7 @@ from nsyswrap.analysis.advice.context import AdviceContext
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, gpu_operations_of
 from nsyswrap.analysis.judged_process import judged_processes, main_process
 from nsyswrap.analysis.kernel_names import classify
-from nsyswrap.analysis.occupancy import blocks_of, multiprocessors
+from nsyswrap.analysis.occupancy import blocks_at, multiprocessors
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.capture.capture import Capture
@@ -69,7 +69,7 @@ def median_instance(capture: Capture, name: str) -> KernelInstance:
         len(rows),
         int(took[at]),
         _earlier(whole, row),
-        count is not None and int(blocks_of(whole)[row]) < count,
+        count is not None and int(blocks_at(whole, np.array([row]))[0]) < count,
     )
 
 

@@ -31,6 +31,7 @@ _WARP, _REGISTERS_AT_ONCE = 32, 256
 _PARTS, _PARTS_OF_GP100 = 4, 2
 _RESERVES, _RESERVED_BYTES = 8, 1024  # from this major compute capability on
 _COOPERATIVE = (2, 3)  # launch types: all blocks run at once
+_FEW = 0.05  # of the kernels: those of a short window are read by themselves
 
 
 class Multiprocessor(NamedTuple):
@@ -156,9 +157,22 @@ def multiprocessors(whole: Capture) -> int | None:
 @per_capture
 def blocks_of(whole: Capture) -> NDArray[Any]:
     """Return the number of blocks of each kernel, at most 2^31 - 1."""
+    return whole.stream(KERNEL, GRID, _blocks)["blocks"]
 
-    def product(size: Mapping[str, NDArray[Any]]) -> Columns:
-        x, y, z = (size[axis] for axis in GRID)
-        return {"blocks": np.clip(x.astype(float) * y * z, -1, np.iinfo(np.int32).max).astype(np.int32)}
 
-    return whole.stream(KERNEL, GRID, product)["blocks"]
+def _blocks(size: Mapping[str, NDArray[Any]]) -> Columns:
+    x, y, z = (size[axis] for axis in GRID)
+    return {"blocks": np.clip(x.astype(float) * y * z, -1, np.iinfo(np.int32).max).astype(np.int32)}
+
+
+def blocks_at(whole: Capture, rows: NDArray[Any]) -> NDArray[Any]:
+    """Return the number of blocks of the kernels at these positions of their table, as ``blocks_of`` does.
+
+    Those of all kernels are read once, unless few are asked for.
+    """
+    if blocks_of in whole.results or len(rows) > _FEW * whole.count(KERNEL):
+        return blocks_of(whole)[rows]  # type: ignore[no-any-return]
+    order = np.argsort(rows, kind="stable")
+    blocks = np.empty(len(rows), np.int32)
+    blocks[order] = _blocks(whole.at(KERNEL, rows[order], *GRID))["blocks"]
+    return blocks

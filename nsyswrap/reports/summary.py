@@ -70,7 +70,7 @@ def summarize(
     read_ahead(capture, [replace(find_report(SECTIONS[0][0]), reads=READS), *reports])
     if alone:
         with suppress(NotInCapture):  # the answer says why
-            prepare(capture.whole)
+            prepare(capture)
     made = make_reports({"": capture}, [ReportRequest(report) for report in reports])
     tables = [(table, rows) for name, rows in sections for table in made.tables.get(name, {}).values()]
     trusted = trust(capture)

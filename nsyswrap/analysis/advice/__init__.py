@@ -85,10 +85,12 @@ class Advice(NamedTuple):
     facts: list[Finding]
 
 
-def prepare(whole: Capture) -> None:
+def prepare(capture: Capture) -> None:
     """Compute what findings take of the largest columns, and free what no table needs of these."""
+    whole = capture.whole
     if whole.has(KERNEL):
-        blocks_of(whole)
+        if not capture.view.selection.narrows:
+            blocks_of(whole)
         packed_names(whole, KERNEL)
         kernel_classes(whole)
         kernel_classes(whole.viewed(classes=()))  # which tell communication

@@ -21,7 +21,7 @@ from nsyswrap.analysis.finding import Finding, FindingKind
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY, MEMSET
 from nsyswrap.analysis.kernel_names import classify, readable
 from nsyswrap.analysis.names import full_names
-from nsyswrap.analysis.occupancy import blocks_of
+from nsyswrap.analysis.occupancy import blocks_at
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import WITHIN_DEVICE
@@ -175,7 +175,7 @@ class _Work:
         whole, rows = self._context.capture.whole, self._context.kernels.rows
         if not len(rows):
             return np.zeros(len(self.row), np.int64)
-        blocks = blocks_of(whole)[self._context.operations.row[rows]].astype(np.int64)
+        blocks = blocks_at(whole, self._context.operations.row[rows]).astype(np.int64)
         return self._of_kernels(self._of_names(_block_elements) * blocks, 0)
 
     @cached_property

@@ -18,7 +18,7 @@ from nsyswrap.analysis.advice.replay import decisive_ns
 from nsyswrap.analysis.finding import Finding, FindingKind
 from nsyswrap.analysis.kernel_names import classify
 from nsyswrap.analysis.kernel_names.arithmetic import CUDA_CORE, TENSOR_CORE, arithmetic, unit_of
-from nsyswrap.analysis.occupancy import blocks_of, multiprocessors
+from nsyswrap.analysis.occupancy import blocks_at, multiprocessors
 from nsyswrap.analysis.peaks import tf32_over_fp64, tf32_speedup
 from nsyswrap.analysis.program_language import framework_of
 
@@ -147,7 +147,7 @@ def _kernels(context: AdviceContext, matches: Callable[[str], bool]) -> NDArray[
         return named.rows[:0]
     rows: NDArray[Any] = named.rows[chosen[named.code]]
     if (count := multiprocessors(context.capture.whole)) is not None:
-        rows = rows[blocks_of(context.capture.whole)[context.operations.row[rows]] >= _FEW * count]
+        rows = rows[blocks_at(context.capture.whole, context.operations.row[rows]) >= _FEW * count]
     free: NDArray[Any] = rows[~context.claimed[rows]]
     return free
 
@@ -206,7 +206,7 @@ def _by_step(context: AdviceContext, rows: NDArray[Any]) -> NDArray[Any] | None:
     step = np.searchsorted(context.judged.typical[0], context.operations.start_ns[rows], "right") - 1
     if (step != np.repeat(np.arange(steps), each)).any():
         return None
-    blocks = blocks_of(context.capture.whole)[context.operations.row[rows]].reshape(steps, each)
+    blocks = blocks_at(context.capture.whole, context.operations.row[rows]).reshape(steps, each)
     return context.duration_ns(rows).reshape(steps, each) if (blocks == blocks[0]).all() else None
 
 

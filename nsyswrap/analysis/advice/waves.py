@@ -18,7 +18,7 @@ from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, GpuOperations, communicating
 from nsyswrap.analysis.kernel_names import OTHER
 from nsyswrap.analysis.names import kernel_classes
-from nsyswrap.analysis.occupancy import blocks_of, multiprocessors, occupancy_of
+from nsyswrap.analysis.occupancy import blocks_at, multiprocessors, occupancy_of
 from nsyswrap.analysis.packed import packed_names
 from nsyswrap.capture.stream import looked_up
 
@@ -44,7 +44,7 @@ def few_blocks(context: AdviceContext) -> Iterator[Finding]:
     kernels = context.operations.of(chosen)
     if not len(kernels) or count is None:
         return
-    blocks = blocks_of(context.capture.whole)[kernels.row]
+    blocks = blocks_at(context.capture.whole, kernels.row)
     few = (blocks < count) & ~communicating(context.capture, kernels)
     few &= (blocks < _MOST * count) | ~_of_classes(context, kernels.row, PRODUCTS)
     few &= ~context.claimed[chosen]
@@ -87,7 +87,7 @@ def last_wave(context: AdviceContext) -> Iterator[Finding]:
     row, ns = context.operations.row[rows], (context.operations.end_ns - context.operations.start_ns)[rows]
     if not len(rows) or count is None:
         return
-    blocks = blocks_of(whole)[row]
+    blocks = blocks_at(whole, row)
     chosen = (blocks > count) & (blocks <= _WAVES * count * _MOST_RESIDENT) & ~context.claimed[rows]
     chosen[chosen] &= _of_classes(context, row[chosen], _COMPUTING)
     rows, row, ns, blocks = (values[chosen] for values in (rows, row, ns, blocks))

@@ -43,7 +43,7 @@ _LESS_PERCENT = 1.0
 
 def free(capture: Capture) -> None:
     """Free the largest columns once what findings take of them is computed."""
-    prepare(capture.whole)
+    prepare(capture)
     release_tables(capture.whole)
 
 
