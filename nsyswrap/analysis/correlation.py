@@ -29,7 +29,7 @@ from nsyswrap.capture import schema
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import PROCESS_MASK, UNIFIED_MEMORY_KINDS
-from nsyswrap.capture.stream import in_blocks
+from nsyswrap.capture.stream import in_blocks, one_of
 
 Pair = tuple[NDArray[Any], NDArray[Any]]  # of operations, of calls
 
@@ -62,7 +62,7 @@ def launch_pairs_of(capture: Capture, kind: str = "kernel") -> LaunchPairs:
     """
     operation = capture.columns(kind, "correlation_id", "global_pid")
     if kind == "memcpy":
-        migrated = np.isin(capture.columns(kind, "copy_kind")["copy_kind"], UNIFIED_MEMORY_KINDS)
+        migrated = one_of(capture.columns(kind, "copy_kind")["copy_kind"], UNIFIED_MEMORY_KINDS)
         if migrated.any():
             operation["correlation_id"] = np.where(migrated, MISSING, operation["correlation_id"])
     left, owner = operation.values()

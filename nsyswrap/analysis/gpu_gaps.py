@@ -46,7 +46,7 @@ from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import IntervalSet
 from nsyswrap.capture.per_capture import per_capture
-from nsyswrap.capture.stream import BLOCK_ROWS, in_blocks, narrow
+from nsyswrap.capture.stream import BLOCK_ROWS, in_blocks, narrow, one_of
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -183,7 +183,7 @@ class Gaps:
         first, end = (np.searchsorted(gap, chosen, side) for side in ("left", "right"))
         count = end - first
         rows = np.repeat(end - np.cumsum(count), count) + np.arange(count.sum())
-        which = np.isin(self.segments.cause[rows], [_CAUSE[cause] for cause in causes])
+        which = one_of(self.segments.cause[rows], [_CAUSE[cause] for cause in causes])
         return rows.compress(which)
 
     @property

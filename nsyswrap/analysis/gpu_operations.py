@@ -37,7 +37,7 @@ from nsyswrap.capture.intervals import IntervalSet
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import PROCESS_MASK, SPANS, UNIFIED_MEMORY_KINDS
 from nsyswrap.capture.selection import process_ids, select
-from nsyswrap.capture.stream import looked_up
+from nsyswrap.capture.stream import looked_up, one_of
 from nsyswrap.capture.window import LEAST, MOST
 
 KINDS = KERNEL, MEMCPY, MEMSET, GRAPH = ("kernel", "memcpy", "memset", "graph")
@@ -332,7 +332,7 @@ def _of_kind(capture: Capture, kind: str) -> GpuOperations:
     columns, calls = capture.columns(kind, *_FIELDS), _calls(capture, kind)
     migration = np.zeros(len(calls), dtype=bool)
     if kind == MEMCPY:
-        migration = np.isin(capture.columns(kind, "copy_kind")["copy_kind"], UNIFIED_MEMORY_KINDS)
+        migration = one_of(capture.columns(kind, "copy_kind")["copy_kind"], UNIFIED_MEMORY_KINDS)
     columns["global_pid"] = _with_known_processes(capture, columns["global_pid"], calls)
     codes, streams = group_keys(*(columns.pop(field) for field in Streams._fields))
     return GpuOperations(

@@ -10,6 +10,7 @@ from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import IntervalSet
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import LOADING_TYPES, PROCESS_MASK
+from nsyswrap.capture.stream import one_of
 
 
 @per_capture
@@ -21,7 +22,7 @@ def loading(whole: Capture, process: int) -> IntervalSet:
         parts.append((whole.columns("api", *fields), call_classes(whole) == CLASSES.index(LOAD)))
     if whole.has("cuda_overhead"):
         events = whole.columns("cuda_overhead", *fields, "overhead_type")
-        parts.append((events, np.isin(events["overhead_type"], LOADING_TYPES)))
+        parts.append((events, one_of(events["overhead_type"], LOADING_TYPES)))
     starts, ends = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for events, loads in parts:
         rows = np.flatnonzero(loads)

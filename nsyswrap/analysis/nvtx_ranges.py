@@ -30,6 +30,7 @@ from nsyswrap.capture.schema import (
     XLA_DOMAIN,
 )
 from nsyswrap.capture.selection import process_ids
+from nsyswrap.capture.stream import one_of
 
 Events = Mapping[str, NDArray[Any]]
 Ints = NDArray[Any]
@@ -121,7 +122,7 @@ def closed_ranges(whole: Capture) -> tuple[NDArray[Any], Spans]:
     """Return positions and spans of the ranges that ended on the thread they began on, by start."""
     fields = ("event_type", "start_ns", "end_ns", "global_tid", "end_global_tid")
     events = whole.columns("nvtx", *fields)
-    closed = np.isin(events["event_type"], ALL) & (events["end_ns"] >= events["start_ns"])  # MISSING is less
+    closed = one_of(events["event_type"], ALL) & (events["end_ns"] >= events["start_ns"])  # MISSING is less
     closed &= (events["end_global_tid"] == MISSING) | (events["end_global_tid"] == events["global_tid"])
     closed &= events["global_tid"] != MISSING
     rows = np.flatnonzero(closed)
@@ -189,7 +190,7 @@ def _events(capture: Capture) -> Events:
 
 
 def _of_types(events: Events, types: tuple[int, ...]) -> NDArray[Any]:
-    rows: NDArray[Any] = np.flatnonzero(np.isin(events["event_type"], types))
+    rows: NDArray[Any] = np.flatnonzero(one_of(events["event_type"], types))
     return rows
 
 
@@ -230,7 +231,7 @@ def _with_names(
     return Ranges(
         events["row"][rows],
         Spans(events["global_tid"][rows], events["start_ns"][rows], ends[again]),
-        np.isin(events["event_type"][rows], NVTX_START_END).astype(np.int64),
+        one_of(events["event_type"][rows], NVTX_START_END).astype(np.int64),
         *_without_missing(*number_texts(codes, labels)),
         tuple(notes),
     )

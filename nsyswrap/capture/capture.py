@@ -170,6 +170,8 @@ class Capture:
     @property
     def whole(self) -> Self:
         """This capture with nothing left out."""
+        if self.view.selection == EVERYTHING:
+            return self
         whole = self._whole() if self._whole else None
         return self.viewed(selection=EVERYTHING) if whole is None else whole
 

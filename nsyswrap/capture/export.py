@@ -74,6 +74,7 @@ class Export:
         self.by_sqlite: dict[str, str] = {}
         self._columns: dict[tuple[str, str], NDArray[Any]] = {}
         self._counts: dict[str, int] = {}
+        self._filled: dict[str, bool] = {}  # tables whose first row was looked for
         self._leaves: dict[str, Leaves] = {}
         self._strings: dict[int, str] | None = None
         # The first and the last time that were read, and the column of each.
@@ -173,7 +174,10 @@ class Export:
         """Return True if a table has a row; this reads less than ``count``."""
         if table not in self.tables or table in self._counts:
             return bool(self.count(table))
-        return bool(self.rows(statement("SELECT EXISTS (SELECT 1 FROM {table})", table=table))[0][0])
+        if table not in self._filled:
+            sql = statement("SELECT EXISTS (SELECT 1 FROM {table})", table=table)
+            self._filled[table] = bool(self.rows(sql)[0][0])
+        return self._filled[table]
 
     def rows(self, sql: str, *parameters: str) -> list[tuple[Any, ...]]:
         """Return all rows of a query on a small table."""

@@ -342,7 +342,7 @@ def _with_domains(events: Mapping[str, NDArray[Any]], capture: HasEvents) -> lis
     """
     suffixes = _domain_suffixes(events)
     keys = _domain_keys(events)
-    ranges = np.flatnonzero(np.isin(events["event_type"], (*NVTX_PUSH_POP, *NVTX_START_END)))
+    ranges = np.flatnonzero(one_of(events["event_type"], (*NVTX_PUSH_POP, *NVTX_START_END)))
     ordered = ranges[np.argsort(events["start_ns"][ranges], kind="stable")].tolist()
     texts = {row: _own_text(events, row, capture) for row in ordered}
     return [

@@ -19,6 +19,7 @@ from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NVTX_DOMAIN
+from nsyswrap.capture.stream import one_of
 
 _TOLERANCE = 0.1  # of the right time: a smaller error is accepted
 
@@ -81,7 +82,7 @@ def _long(timings: Audit) -> NDArray[Any]:
 
 
 def _with_verdict(timings: Audit, *verdicts: str) -> NDArray[Any]:
-    marks: NDArray[Any] = np.isin(timings.verdict, [VERDICTS.index(verdict) for verdict in verdicts])
+    marks: NDArray[Any] = one_of(timings.verdict, [VERDICTS.index(verdict) for verdict in verdicts])
     marks &= ~timings.warm_up & (timings.launches > 0)
     return marks
 
@@ -90,7 +91,7 @@ def _own_ranges(capture: Capture, timings: Audit) -> NDArray[Any]:
     """Mark ranges of the program: those of nsyswrap.measure, and repeated ones in the default domain."""
     domain = capture.whole.columns("nvtx", "domain_id")["domain_id"][timings.row]
     codes, _ = range_labels(capture.whole, timings.row)
-    repeated = np.isin(domain, MAIN_DOMAIN) & (np.bincount(codes)[codes] > 1)
+    repeated = one_of(domain, MAIN_DOMAIN) & (np.bincount(codes)[codes] > 1)
     marks: NDArray[Any] = repeated | (timings.reported_ns != MISSING)
     return marks
 

@@ -122,7 +122,7 @@ class GroupBy:
             return Statistics(count, nothing, unknown, unknown, nothing, nothing, np.zeros(len(count)))
         last, kind = len(ordered) - 1, np.result_type(ordered, np.int64)
         low, high, lowest, highest = (
-            ordered[np.clip(first + at, 0, last)].astype(kind)
+            ordered[np.minimum(np.maximum(first + at, 0), last)].astype(kind)
             for at in ((count - 1) // 2, count // 2, 0, count - 1)
         )
         lowest, highest = (np.where(filled, ends, 0) for ends in (lowest, highest))
@@ -134,7 +134,8 @@ class GroupBy:
             rows, begin = ordered[start:behind], first[part] - start
             total[part] = _sums(rows, begin, count[part], kind)
             mean = total[part] / count[part]
-            deviations = rows - (np.repeat(mean, np.diff(begin, append=len(rows))) if len(part) > 1 else mean)
+            each = count[part] if least is None else np.diff(begin, append=len(rows))
+            deviations = rows - (np.repeat(mean, each) if len(part) > 1 else mean)
             deviations *= deviations  # np.dot would start BLAS and its threads
             squares[part] = _sums(deviations, begin, count[part], deviations.dtype)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -162,7 +163,8 @@ class GroupBy:
         whole, rest = np.divmod(self._count * exact.numerator, exact.denominator)
         high = np.minimum(whole, self._count - 1)
         low = np.where((rest == 0) & (whole > 0), whole - 1, high)
-        before, behind = (ordered[np.clip(self._first + at, 0, len(ordered) - 1)] for at in (low, high))
+        last = len(ordered) - 1
+        before, behind = (ordered[np.minimum(np.maximum(self._first + at, 0), last)] for at in (low, high))
         # The sum of two numbers of 32 bits can take more.
         return np.where(self._filled, (before + behind.astype(np.result_type(behind, np.int64))) / 2, np.nan)
 
@@ -286,14 +288,17 @@ class GroupBy:
 def _parts(count: NDArray[Any]) -> list[NDArray[np.intp]]:
     """Return the groups that have rows in parts, whose rows fit the cache, or of one group."""
     filled = np.flatnonzero(count)
+    if 0 < count.sum() <= PART:
+        return [filled]
     number = (np.cumsum(count[filled]) - 1) // PART
     return np.split(filled, np.flatnonzero(np.diff(number)) + 1) if len(filled) else []
 
 
 def _sums(rows: NDArray[Any], begin: NDArray[Any], count: NDArray[Any], kind: np.dtype[Any]) -> NDArray[Any]:
     """Return the sum of so many rows from each begin on."""
-    ends = np.stack([begin, begin + count], axis=1).ravel()[:-1]
-    return np.add.reduceat(rows, ends, dtype=kind)[::2]
+    ends = np.empty(2 * len(begin), np.intp)
+    ends[::2], ends[1::2] = begin, begin + count
+    return np.add.reduceat(rows, ends[:-1], dtype=kind)[::2]
 
 
 def check_sum(values: NDArray[Any]) -> None:

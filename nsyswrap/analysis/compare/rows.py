@@ -26,6 +26,7 @@ from nsyswrap.base.errors import NotInCapture
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import IntervalSet
 from nsyswrap.capture.schema import NVTX_PUSH_POP, PROCESS_MASK
+from nsyswrap.capture.stream import one_of
 
 Fields = dict[Key, dict[str, Any]]
 
@@ -180,7 +181,7 @@ def range_rows(capture: Capture, windows: SteadyWindows) -> Fields:
         return {}
     events = capture.columns("nvtx", "row", "start_ns", "end_ns", "event_type", "global_tid")
     # MISSING is less than every time.
-    ended = np.isin(events["event_type"], ALL) & (events["end_ns"] >= events["start_ns"])
+    ended = one_of(events["event_type"], ALL) & (events["end_ns"] >= events["start_ns"])
     rows = np.flatnonzero(ended)
     rows = rows[_named_by_the_program(capture, events["row"][rows] - 1)]
     if not len(rows):
@@ -188,7 +189,7 @@ def range_rows(capture: Capture, windows: SteadyWindows) -> Fields:
     rows = rows[np.argsort(events["start_ns"][rows], kind="stable")]
     names, texts = range_labels(capture.whole, events["row"][rows] - 1)
     spans = Spans(*(events[field][rows] for field in ("global_tid", "start_ns", "end_ns")))
-    nests = np.isin(events["event_type"][rows], NVTX_PUSH_POP)
+    nests = one_of(events["event_type"][rows], NVTX_PUSH_POP)
     code, paths = _paths(spans, names, texts, nests)
     return TimedEvents(
         [Key("range", path or "") for path in paths],

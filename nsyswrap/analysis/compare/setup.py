@@ -16,6 +16,7 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.info import Info
 from nsyswrap.capture.selection import machine_ids, process_ids
+from nsyswrap.capture.stream import one_of
 
 with lazy_imports():
     from nsyswrap.capture import shared
@@ -107,7 +108,7 @@ def _graphs(capture: Capture, nsys: Mapping[str, Any]) -> str:
         return "graph"
     if whole.has(KERNEL):
         nodes = whole.columns(KERNEL, "graph_node_id")["graph_node_id"]
-        if not np.isin(nodes, (MISSING, 0)).all():
+        if not one_of(nodes, (MISSING, 0)).all():
             return "node"
     return capture.info.graphs or str(nsys.get("graphs") or "")
 

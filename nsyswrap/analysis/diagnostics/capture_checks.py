@@ -27,7 +27,7 @@ from nsyswrap.capture import schema
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.info import message_level, newer_than_known
 from nsyswrap.capture.schema import SPANS
-from nsyswrap.capture.stream import narrow
+from nsyswrap.capture.stream import narrow, one_of
 
 MESSAGES, API_RESULTS = "nsys messages", "API results"
 GRAPHS, RANGES, FORMAT = "CUDA graphs", "NVTX ranges", "export format"
@@ -154,7 +154,7 @@ def silent_nvtx(capture: Capture) -> CheckResult | None:
     if not is_python or not release or release >= FIRST_GOOD_NSYS or not capture.whole.has("nvtx"):
         return None
     kinds = capture.whole.columns("nvtx", "event_type")["event_type"]
-    if not len(kinds) or not np.isin(kinds, (schema.NVTX_DOMAIN, schema.NVTX_DOMAIN_END)).all():
+    if not len(kinds) or not one_of(kinds, (schema.NVTX_DOMAIN, schema.NVTX_DOMAIN_END)).all():
         return None
     return warning(RANGES, "silent_nvtx", 0)
 
@@ -164,7 +164,7 @@ def range_ends(capture: Capture) -> NDArray[Any]:
     if not capture.has("nvtx"):
         return np.empty(0, np.int64)
     events = capture.columns("nvtx", "end_ns", "event_type")
-    ranges = np.isin(events["event_type"], (*schema.NVTX_PUSH_POP, *schema.NVTX_START_END))
+    ranges = one_of(events["event_type"], (*schema.NVTX_PUSH_POP, *schema.NVTX_START_END))
     ends: NDArray[Any] = events["end_ns"][ranges]
     return ends
 

@@ -25,6 +25,7 @@ from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.capture.selection import global_process_ids
+from nsyswrap.capture.stream import one_of
 
 Calls = dict[str, NDArray[Any]]
 
@@ -44,7 +45,7 @@ def check_launches(capture: Capture) -> Iterator[CheckResult]:
     lacking = _outermost(calls, launching & ~_started(capture))
     failed = captured = np.zeros(0, dtype=bool)
     if len(lacking):  # else results need not be read
-        failed = ~np.isin(unclipped(capture, "api", "return_value")["return_value"][lacking], (0, MISSING))
+        failed = ~one_of(unclipped(capture, "api", "return_value")["return_value"][lacking], (0, MISSING))
         captured = ~failed & _capturing(capture, calls, lacking)
     lost = lacking[~failed & ~captured]
     if count := marked(failed):
@@ -90,7 +91,7 @@ def _capturing(capture: Capture, calls: Calls, rows: NDArray[Any]) -> NDArray[An
     """Mark the calls made while their process captured a CUDA graph."""
     every = capture.whole.columns("api", *_FIELDS, "return_value")
     begins, ends = (_with_name(capture, every, pattern) for pattern in (_BEGIN_CAPTURE, _END_CAPTURE))
-    begins &= np.isin(every["return_value"], (0, MISSING))
+    begins &= one_of(every["return_value"], (0, MISSING))
     steps = np.flatnonzero(begins | ends)
     steps = steps[np.argsort(every["start_ns"][steps], kind="stable")]
     capturing = np.zeros(len(rows), dtype=bool)

@@ -23,6 +23,7 @@ from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import IntervalSet
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.capture.selection import global_process_ids
+from nsyswrap.capture.stream import one_of
 
 Covers = dict[int, IntervalSet]  # by global id of a thread or process
 
@@ -92,7 +93,7 @@ def _events(capture: Capture) -> tuple[Overhead, list[str | None]]:
         np.concatenate([np.empty(0, np.int64), *(part[field] for part in parts)]) for field in _FIELDS
     )
     label, labels = text_codes(name, lambda i: (capture.text(i) or "unnamed").partition("(")[0])
-    events = Overhead(start, end, thread, label, np.isin(overhead_type, schema.CUDA_OVERHEAD_TYPES))
+    events = Overhead(start, end, thread, label, one_of(overhead_type, schema.CUDA_OVERHEAD_TYPES))
     _, once = np.unique(np.stack(events[:4]), axis=1, return_index=True)
     return events.of(np.sort(once)), labels
 

@@ -43,6 +43,7 @@ from nsyswrap.analysis.range_tree.tree import NOWHERE, RangeTree, range_tree_of
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
+from nsyswrap.capture.stream import one_of
 
 Ints = NDArray[Any]
 
@@ -249,7 +250,7 @@ def _innermost(ranges: NestedRanges) -> NDArray[Any]:
     What is around a module is not looked at.
     """
     kind = ranges.kind
-    is_operation = np.isin(kind, _OPERATIONS)
+    is_operation = one_of(kind, _OPERATIONS)
     records = is_operation & (ranges.of_text([text.sequence for text in ranges.texts]) != MISSING)
     every = np.full(len(ranges), -1)
     recorded = every.copy()

@@ -22,6 +22,7 @@ from nsyswrap.analysis.ranks.job import GpuTimes, RankJob
 from nsyswrap.analysis.steps import Steps as JudgedSteps
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.stream import one_of
 
 _LIBRARY = re.compile(r"nccl[A-Z]")  # NCCL marks its own calls
 _FEWEST_RANKS = 2
@@ -126,7 +127,7 @@ def _of(capture: Capture, times: GpuTimes) -> Mapping[str, NDArray[Any]]:
     if not capture.has("nvtx"):
         return {}
     events = capture.columns("nvtx", "start_ns", "end_ns", "event_type")
-    rows = np.flatnonzero(np.isin(events["event_type"], ALL) & (events["end_ns"] != MISSING))
+    rows = np.flatnonzero(one_of(events["event_type"], ALL) & (events["end_ns"] != MISSING))
     rows = rows[np.argsort(events["start_ns"][rows], kind="stable")]
     codes, names = own_texts(capture, rows)
     start, end = events["start_ns"][rows], events["end_ns"][rows]

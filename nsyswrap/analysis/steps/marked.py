@@ -14,6 +14,7 @@ from nsyswrap.analysis.steps.label import LoopLabel
 from nsyswrap.analysis.steps.occurrences import ApiCalls, Occurrences
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NVTX_START_END, PROCESS_MASK
+from nsyswrap.capture.stream import one_of
 
 _STEP = re.compile(r"step (\d+)@nsyswrap")
 _PART = re.compile(r"steps \d+-\d+@nsyswrap")
@@ -25,7 +26,7 @@ def marked_numbers(whole: Capture) -> tuple[int, int] | tuple[None, None]:
     """Return the numbers of the first and the last marked step in any process; None if there are none."""
     if not whole.has("nvtx"):
         return None, None
-    rows = np.flatnonzero(np.isin(whole.columns("nvtx", "event_type")["event_type"], NVTX_START_END))
+    rows = np.flatnonzero(one_of(whole.columns("nvtx", "event_type")["event_type"], NVTX_START_END))
     matches = [_STEP.fullmatch(text or "") for text in range_labels(whole, rows)[1]]
     numbers = [int(match[1]) for match in matches if match]
     return (min(numbers), max(numbers)) if numbers else (None, None)
@@ -39,7 +40,7 @@ def marked_steps(whole: Capture, process: int, calls: ApiCalls) -> Occurrences |
     if not whole.has("nvtx"):
         return None
     events = whole.columns("nvtx", "event_type", "start_ns", "end_ns", "global_tid")
-    mine = np.isin(events["event_type"], NVTX_START_END) & (events["end_ns"] >= events["start_ns"])
+    mine = one_of(events["event_type"], NVTX_START_END) & (events["end_ns"] >= events["start_ns"])
     rows = np.flatnonzero(mine & (events["global_tid"] & PROCESS_MASK == process))
     if not len(rows):
         return None
