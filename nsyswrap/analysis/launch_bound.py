@@ -19,7 +19,7 @@ from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 
 _WAITS = re.compile("cu(da)?(.*Synchronize|Memcpy(?!.*Async))")
-_LEAST_SHARE, _LEAST_WEIGHT = 0.5, 0.05
+_LEAST_WEIGHT = 0.05
 
 
 @dataclass(frozen=True)
@@ -41,19 +41,14 @@ class LaunchCost:
     between_ns: int
 
     @property
-    def share(self) -> float:
-        """Exposed time as a fraction of busy plus exposed time."""
-        return self.exposed_ns / max(self.busy_ns + self.exposed_ns, 1)
-
-    @property
     def weight(self) -> float:
         """Exposed time as a fraction of the time from the first to the last operation."""
         return self.exposed_ns / max(self.busy_ns + sum(self.idle_ns.values()), 1)
 
     @property
-    def launch_bound(self) -> bool:
+    def is_large(self) -> bool:
         """Whether exposed time is at least the busy time, and at least 5 % of the whole time."""
-        return self.share >= _LEAST_SHARE and self.weight >= _LEAST_WEIGHT
+        return self.exposed_ns >= self.busy_ns and self.weight >= _LEAST_WEIGHT
 
 
 def launch_cost_of(capture: Capture) -> LaunchCost:

@@ -38,7 +38,7 @@ def test_the_stakes_of_launching(tmp_path: Path) -> None:
     }
     assert (found.exposed_ns, found.first_exposed_ns) == (30, 0)
     assert (found.saved_ns, found.between_ns) == (12 + 6, 86)  # L3 comes after a wait, and would still come
-    assert (found.share, found.weight, found.launch_bound) == (30 / 40, 30 / 132, True)
+    assert (found.weight, found.is_large) == (30 / 132, True)
 
 
 def test_launch_bound_in_a_sentence(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_launches_that_are_next_to_nothing_of_the_time_bind_nothing(
     # f runs for 2 ns, ``host`` ns nothing happens, and the launch of the second takes 20 until it runs for 2
     rows = [*launch(1, 0, 10, 12, 14), *launch(2, 14 + host, 30 + host, 34 + host, 36 + host)]
     capture = opened(tmp_path, *rows)
-    assert launch_cost_of(capture).launch_bound == bound
+    assert launch_cost_of(capture).is_large == bound
     assert says in capture.report("launch_overhead").verdict
 
 
@@ -188,7 +188,7 @@ def test_a_part_of_a_capture(tmp_path: Path) -> None:
 )
 def test_recorded_programs(name: str, bound: bool, tmp_path: Path) -> None:  # noqa: FBT001
     capture = open_capture(recorded.run_folder(name, tmp_path))
-    assert launch_cost_of(capture).launch_bound == bound
+    assert launch_cost_of(capture).is_large == bound
     said = capture.report("launch_overhead").verdict
     assert said.startswith("Launch latency left the GPU idle for ")
     assert ("in total, mostly " in said) == (name not in {"storm/empty", "graphs/eager"})

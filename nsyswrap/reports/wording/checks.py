@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -21,12 +21,11 @@ from nsyswrap.base.text import clip, counted, printable, shorten
 from nsyswrap.base.units import duration, percent
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import collecting, events
-from nsyswrap.reports.wording.numbers import filled
+from nsyswrap.reports.wording.numbers import Words, in_words
 
 with lazy_imports():  # for doctor alone
     from nsyswrap.analysis.diagnostics import examine
 
-Text = str | Callable[[Numbers], str]
 _NOUNS = {
     KERNEL: "kernels",
     MEMCPY: "copies",
@@ -103,11 +102,11 @@ def finding_text(result: CheckResult) -> str:
     return _filled(TEXTS[result.kind], result)
 
 
-def _filled(text: Text, result: CheckResult) -> str:
+def _filled(text: Words, result: CheckResult) -> str:
     numbers = {"count": result.count, "time_ns": result.time_ns, **result.numbers}
     if "events" in numbers:
         numbers["events"] = events_counted(numbers["events"], numbers["count"])
-    return filled(text, numbers) if isinstance(text, str) else text(numbers)
+    return in_words(text, numbers)
 
 
 def _no_api_calls(n: Numbers) -> str:
@@ -115,7 +114,7 @@ def _no_api_calls(n: Numbers) -> str:
     return f"no API calls recorded{how}"
 
 
-def _api_result(of: str) -> Text:
+def _api_result(of: str) -> Words:
     return lambda n: f"{n['name']} returned {n['code']} ({RESULTS.get(n['code'], 'an error')}): {of}"
 
 
@@ -277,7 +276,7 @@ RESULT_CURES = {
     802: "start the fabric manager: systemctl start nvidia-fabricmanager",
     803: "restart the machine: the driver was updated",
 }
-TEXTS: Mapping[str, Text] = {
+TEXTS: Mapping[str, Words] = {
     # The file, and how the run ended
     "run_failed": "{ending}",
     "run_cut_short": "{ending}; the capture may end early",
@@ -447,7 +446,7 @@ TEXTS: Mapping[str, Text] = {
     ),
 }
 # The effect of a condition of the run, and what to do, which a screen has no room for.
-EFFECTS: Mapping[str, Text] = {
+EFFECTS: Mapping[str, Words] = {
     "throttled": lambda n: f"kernels may have been slower than at full clock{_maximum(n)}; {_SAME_CLOCK}",
     "clock_varied": lambda n: f"equal kernels may differ by {n['range_percent']:.0f} %; {_SAME_CLOCK}",
     "far_from_cores": (
@@ -456,7 +455,7 @@ EFFECTS: Mapping[str, Text] = {
     "other_processes": "this may have delayed the work of this program; run again on a GPU of your own",
     "silent_nvtx": "use nsys 2025 or newer, or pip install 'nvtx<0.2.12'",
 }
-CURES: Mapping[str, Text] = {
+CURES: Mapping[str, Words] = {
     "no_export": "{hint}",
     "nsys_fault": "{cure}",
     "run_cut_short": "profile again",

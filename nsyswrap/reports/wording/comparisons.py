@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from nsyswrap.analysis.compare.model import GROUPS, Disturbance, Obstacle
 from nsyswrap.analysis.finding import Numbers
+from nsyswrap.reports.wording.numbers import Words
 
 _NOT_KNOWN = "not known"
 _ONE_OF = {"step": "steps", "budget": "steps", "api": "calls", "copy": "copies", "range": "ranges"}
@@ -22,7 +23,7 @@ def _left_out(n: Numbers) -> str:
     return f"{n['side']}: rows with the least time were left out: {groups}"
 
 
-TEXTS: Mapping[str, str | Callable[[Numbers], str]] = {
+TEXTS: Mapping[str, Words] = {
     # of a row
     "added": "added",
     "removed": "removed",

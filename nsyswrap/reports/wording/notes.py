@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from nsyswrap.analysis.finding import Note, Numbers
 from nsyswrap.analysis.timing_audit.causation import MOST_PAIRS
 from nsyswrap.base.units import duration
 from nsyswrap.reports.wording import comparisons
-from nsyswrap.reports.wording.numbers import filled
+from nsyswrap.reports.wording.numbers import Words, in_words
 
 HOW_TO_TELL = "trace OS runtime calls (nsyswrap profile --trace cuda,nvtx,osrt)"
 
@@ -26,7 +26,7 @@ def _more(names: Sequence[str]) -> str:
     return f" and {len(names) - 1} more" if len(names) > 1 else ""
 
 
-_TEXTS: Mapping[str, str | Callable[[Numbers], str]] = {
+_TEXTS: Mapping[str, Words] = {
     **comparisons.TEXTS,
     "not_judged": lambda n: f"Not judged: {note_text(n['reason'])}.",
     "no_processes": (
@@ -106,8 +106,7 @@ def note_text(note: Note | str) -> str:
     """Return a note in words. What is text stays as it is."""
     if isinstance(note, str):
         return note
-    text = _TEXTS[note.kind]
-    return filled(text, note.numbers) if isinstance(text, str) else text(note.numbers)
+    return in_words(_TEXTS[note.kind], note.numbers)
 
 
 def note_texts(notes: Iterable[Note | str]) -> tuple[str, ...]:

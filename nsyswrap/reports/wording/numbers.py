@@ -10,6 +10,7 @@ from nsyswrap.analysis.kernel_names.readable import readable
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, duration, human, percent
 
+Words = str | Callable[[Mapping[str, Any]], str]  # a text with names of numbers in braces, or what makes it
 _PER_STEP = "per step"
 _WHOLE = 99.5  # a larger count per step is written without decimals
 _UNITS: Mapping[str, Callable[[Any], str]] = {
@@ -46,6 +47,11 @@ class _Number:
         if rate < 1:
             return f"{self.value:,} in {counted(self.steps, 'steps')}"
         return f"{rate:,.0f} {_PER_STEP}" if rate >= _WHOLE else f"{rate:.3g} {_PER_STEP}"
+
+
+def in_words(words: Words, numbers: Mapping[str, Any]) -> str:
+    """Return the words for some numbers."""
+    return filled(words, numbers) if isinstance(words, str) else words(numbers)
 
 
 def filled(text: str, numbers: Mapping[str, Any]) -> str:

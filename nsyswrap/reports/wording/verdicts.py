@@ -59,12 +59,12 @@ def _savings(cost: LaunchCost) -> str:
 
 
 def _main_cause(cost: LaunchCost) -> list[str]:
-    """Return the main cause of idle time, unless it is the launches of a launch-bound run."""
+    """Return the main cause of idle time, unless it is the launches and the first sentence says so."""
     parts = {CAUSE_NAMES[cause]: time for cause, time in cost.idle_ns.items()}
     parts[CAUSE_NAMES["launch"]] -= cost.first_exposed_ns
     parts["first launches"] = cost.first_exposed_ns
     total, cause = sum(parts.values()), max(parts, key=lambda name: parts[name])
-    if not total or (cost.launch_bound and cause == CAUSE_NAMES["launch"]):
+    if not total or (cost.is_large and cause == CAUSE_NAMES["launch"]):
         return []
     return [
         f"GPU idle for {duration(total)} in total, mostly {cause} ({duration(parts[cause])}; -r gpu_idle)"
