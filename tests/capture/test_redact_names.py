@@ -41,6 +41,7 @@ def column(path: Path, sql: str) -> list[object]:
     [
         ("/home/user/work/train.py", ["user"]),
         ("/mnt/user/zaphod/train.py", ["zaphod"]),
+        ("/usr/user/zaphod/train.py", []),
         ("/home/zaphod/user/train.py", ["zaphod"]),
         ("/home/user/home/zaphod/x", ["user", "zaphod"]),
     ],

@@ -24,8 +24,10 @@ from nsyswrap.reports.compare.baseline import (
     checksum,
     is_baseline,
     read_baseline,
+    rows_table,
     spread_percent,
 )
+from nsyswrap.reports.compare.tables import key_detail
 from nsyswrap.reports.wording.notes import note_texts
 
 LONG = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, " + "x, " * 3000
@@ -306,3 +308,9 @@ def test_steps_of_an_earlier_definition_are_left_out_and_named(tmp_path: Path) -
     remarks = note_texts(compare(read, side).remarks)
     [remark] = [text for text in remarks if text.startswith("no steps are compared")]
     assert remark.endswith("save it again: nsyswrap baseline save NAME PATH")
+
+
+def test_rows_have_the_grid_and_block_of_kernels_and_no_detail_else() -> None:
+    rows = rows_table(side_with({ADD: ROW, Key("api", "cudaLaunchKernel"): ROW})).rows()
+    assert {row[1]: row[2] for row in rows} == {ADD.name: key_detail(ADD), "cudaLaunchKernel": None}
+    assert "256" in key_detail(ADD)
