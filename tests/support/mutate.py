@@ -329,7 +329,8 @@ def main() -> None:
         for one in chosen:
             result = copy.ask(one) if copy else ""
             results[result] += 1
-            text = (ROOT / "nsyswrap" / one.module).read_bytes().splitlines()[one.line - 1].decode().strip()
+            module = (copy.root if copy else ROOT) / "nsyswrap" / one.module  # the tree may change meanwhile
+            text = module.read_bytes().splitlines()[one.line - 1].decode().strip()
             print(f"{result:<9} {one.place} {one.kind} {one.old!r} -> {one.new!r}: {text}", flush=True)
     print(", ".join(f"{count} {result}" for result, count in results.items()))
 
