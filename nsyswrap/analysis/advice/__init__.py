@@ -28,6 +28,7 @@ from nsyswrap.analysis.finding import Finding, FindingKind
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, communicating, gpu_operations_of
 from nsyswrap.analysis.judged_process import READS as JUDGED_READS
 from nsyswrap.analysis.judged_process import JudgedProcess, judged_processes
+from nsyswrap.analysis.launches import READS as LAUNCH_READS
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import call_classes, kernel_classes
 from nsyswrap.analysis.occupancy import GRID, blocks_of
@@ -87,9 +88,12 @@ class Advice(NamedTuple):
 
 def prepare(capture: Capture) -> None:
     """Compute what findings take of the largest columns, and free what no table needs of these."""
-    whole = capture.whole
+    whole, narrows = capture.whole, capture.view.selection.narrows
+    for kind in (KERNEL, "api"):
+        if narrows and whole.has(kind):  # nothing of the whole was read: what follows takes one pass
+            whole.columns(kind, *LAUNCH_READS[kind])
     if whole.has(KERNEL):
-        if not capture.view.selection.narrows:
+        if not narrows:
             blocks_of(whole)
         packed_names(whole, KERNEL)
         kernel_classes(whole)
