@@ -15,7 +15,7 @@ import pytest
 from recorded import capture_names, run_folder
 from tiny_export import changed, kernel, row, write
 
-from nsyswrap.analysis.occupancy import LIMITERS, occupancy_of
+from nsyswrap.analysis.occupancy import LIMITERS, blocks_at, blocks_of, occupancy_of
 from nsyswrap.api import open_capture
 from nsyswrap.base.run_folder import EXPORT
 
@@ -251,3 +251,13 @@ def test_recorded_kernels_one_by_one(name: str, tmp_path: Path) -> None:
     expected = [_one_by_one(size, dict(one)) for one in kernels]
     assert of.blocks.tolist() == [blocks for blocks, _ in expected]
     assert of.waves.tolist() == [waves for _, waves in expected]
+
+
+def test_blocks_of_few_kernels_are_those_of_all_kernels(tmp_path: Path) -> None:
+    kernels = [kernel("k", 10 * i, 10 * i + 5, i + 1, gridX=i % 7 + 1, gridY=i % 3 + 1) for i in range(6_000)]
+    whole = open_capture(write(tmp_path / "many.sqlite", *kernels)).whole
+    rows = np.array([5_999, 7, 3_000, 7])
+    few = blocks_at(whole, rows)
+    assert blocks_of not in whole.results  # the grids of the other kernels were not read
+    assert few.tolist() == [(i % 7 + 1) * (i % 3 + 1) for i in rows.tolist()]
+    assert few.tolist() == blocks_of(whole)[rows].tolist()
