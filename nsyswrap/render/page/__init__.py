@@ -173,7 +173,7 @@ def _first_line(title: str, subject: Subject) -> Markup:
 def _switch(subject: Subject) -> Markup:
     """Return the choice of the part that all figures are about; it works without scripts."""
     answers = [subject.summaries[label].answer for label in subject.captures if subject.is_steady(label)]
-    judged = {part_name(answer).removeprefix("the ") for answer in answers if answer is not None}
+    judged = {part_name(answer, article="") for answer in answers if answer is not None}
     steady = judged.pop() if len(judged) == 1 else "steady part"
     choices = (
         element("label", element("input", type="radio", name="part", id=name, checked=name == "steady"), text)

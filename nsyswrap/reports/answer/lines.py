@@ -147,22 +147,21 @@ def _verdict(head: str, answer: Answer) -> str:
         window = duration(max(device.window_ns for device in answer.devices))
         where = " from first to last GPU operation" if answer.scope == "whole capture" else ""
         return f"{window}{where}"
-    before = f"{repeated(steps.count, steps.label)} "
+    before, less = (f"{repeated(steps.count, steps.label, name)} " for name in ("repeated steps", "steps"))
     total = f" ({duration(steps.mean_ns * steps.count)})"
     each = "" if _skewed(steps) else f", {duration(steps.mean_ns)} each"
     label = printable(steps.label.short)
-    texts = [f"{before}{label}{each}{total}", f"{before}{label}{each}"]
-    texts += [text.replace(" repeated ", " ", 1) for text in texts if before.endswith(" of ")]
+    texts = [f"{count}{label}{each}{more}" for count in (before, less) for more in (total, "")]
     columns = room("verdict") - len(f"{head}: ")
     short = f"{before}{shorten(label, columns - len(before) - len(each))}{each}"
     return first_fitting([*texts, short], columns)
 
 
-def part_name(answer: Answer) -> str:
-    """Return the name of what is judged."""
+def part_name(answer: Answer, article: str = "the ") -> str:
+    """Return the name of what is judged. ``article`` stands before a part that is not named by its steps."""
     steps = answer.steps
     if steps is None or not steps.chosen:
-        return f"the {answer.scope}"
+        return f"{article}{answer.scope}"
     return (
         f"step {steps.first:,}" if steps.first == steps.last else f"steps {steps.first:,} to {steps.last:,}"
     )

@@ -46,9 +46,9 @@ def start_up_lines(answer: Answer) -> Iterator[AnswerLine]:
     yield AnswerLine(first_fitting(texts, room("fact")), "fact")
 
 
-def repeated(count: int, label: LoopLabel) -> str:
+def repeated(count: int, label: LoopLabel, steps: str = "repeated steps") -> str:
     """Return how often something repeats: a range or an optimizer step, or a sequence of GPU operations."""
-    return f"{counted(count, 'repeated steps')} of" if label.kind == "work" else f"{count:,} x"
+    return f"{counted(count, steps)} of" if label.kind == "work" else f"{count:,} x"
 
 
 def loop_lines(answer: Answer) -> Iterator[AnswerLine]:

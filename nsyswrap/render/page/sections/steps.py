@@ -42,13 +42,17 @@ Owner = tuple[int, int]  # process and device
 
 
 class _Stretch(NamedTuple):
-    """A step, or a part of the time: its name, its start and duration, its busy states, and its mark."""
+    """A step, or a part of the time: its name, its start and duration, its busy states, and its mark.
+
+    ``step`` is the number of a step; it is empty for a part of the time.
+    """
 
     name: str
     start_ns: int
     duration_ns: int
     busy_ns: Mapping[str, int]
-    mark: str
+    mark: str = ""
+    step: str = ""
 
 
 def steps(subject: Subject) -> Markup:
@@ -85,7 +89,8 @@ def _by_owner(rows: Sequence[dict[str, Any]]) -> dict[Owner, list[_Stretch]]:
     owners: dict[Owner, list[_Stretch]] = {}
     for row in rows:
         busy = {state: row[STATE_COLUMNS[state]] or 0 for state in _BUSY}
-        step = _Stretch(f"step {row['step']:,}", row["start_ns"], row["duration_ns"], busy, row["mark"] or "")
+        number, at, took = f"{row['step']:,}", row["start_ns"], row["duration_ns"]
+        step = _Stretch(f"step {number}", at, took, busy, row["mark"] or "", number)
         owners.setdefault((row["process_id"], row["device_id"]), []).append(step)
     return owners
 
@@ -109,7 +114,7 @@ def _of_budget(budget: TimeBreakdown) -> Iterator[_Stretch]:
     state_ns[MEMCPY] = (budget.state_ns[MEMCPY] + budget.state_ns[MEMSET]).tolist()
     for number, start in enumerate(budget.start_ns.tolist()):
         busy = {state: times[number] for state, times in state_ns.items()}
-        yield _Stretch(f"at {start / _NS_PER_S:.3f} s", start, int(budget.duration_ns[number]), busy, "")
+        yield _Stretch(f"at {start / _NS_PER_S:.3f} s", start, int(budget.duration_ns[number]), busy)
 
 
 def _strips(
@@ -139,7 +144,7 @@ def _strips(
     yield element("div", *ends, class_="ends-of", aria_hidden="true")
     dashed = [f"Dashed: {', '.join(names)}"] if names else []
     marks = _marks(every)
-    none = ["No step is an outlier"] if every[0].name.startswith("step ") and OUTLIER not in marks else []
+    none = ["No step is an outlier"] if every[0].step and OUTLIER not in marks else []
     yield strip_legend(layers, marks, [*none, *dashed])
 
 
@@ -208,7 +213,7 @@ def _marks(stretches: Sequence[_Stretch]) -> dict[str, str]:
     kinds: dict[str, dict[str, int]] = {}
     for one in stretches:
         if one.mark:
-            kinds.setdefault(one.mark, {})[one.name.removeprefix("step ")] = one.duration_ns
+            kinds.setdefault(one.mark, {})[one.step] = one.duration_ns
     texts = {}
     for mark, found in sorted(kinds.items(), key=lambda kind: kind[0] != OUTLIER):
         longest = sorted(found, key=lambda step: -found[step])[:_MOST_ODD]
@@ -221,7 +226,7 @@ def _marks(stretches: Sequence[_Stretch]) -> dict[str, str]:
 def _loops(capture: Capture) -> dict[str, NDArray[Any]]:
     """Return the starts of all steps of the loops beside the one that is judged, by their names."""
     others = [other for judged in steps_of(capture) for other in judged.others[:_MOST_LOOPS]]
-    return {f"'{shorten(other.label.short, _NAME_WIDTH)}'": other.start_ns for other in others}
+    return {shorten(other.label.short, _NAME_WIDTH): other.start_ns for other in others}
 
 
 SECTION = Section("steps", "Steps", steps, of_gpu=True)
