@@ -38,11 +38,9 @@ What to look for in nsyswrap's output:
   share a sum. A second kernel adds their parts (splitKreduce), or the name
   says splitK. Launches in the closing table shows whether there are two.
 * The time per operation. Each timing in the JSON has `flop`, the operations of
-  a call, `tflops`, which is operations by Program, and `peak_percent`, its
-  share of `peak_tflops`. Program includes launch and wait. For the kernel alone
-  divide `flop` by Kernel Med. The peak is SMs x operations a clock and SM x the
-  highest clock. A power limit keeps large products below it. Peak and share are
-  null for a GPU whose figures the script does not know.
+  a call, and `tflops`, which is operations by Program. Program includes launch
+  and wait. For the kernel alone divide `flop` by Kernel Med, and compare with
+  the peak of your GPU for the type. A power limit keeps large products below it.
 * odd against bf16: almost the same work, 5.6 times the time on an H200. Pad
   sizes to a multiple of 8.
 * vector: 1/4096 of the operations of bf16, but all of b to read. Divide the
@@ -60,7 +58,6 @@ The last line on stdout is the result as JSON, times in microseconds.
 
 from __future__ import annotations
 
-import ctypes
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -90,20 +87,14 @@ COUNTS = {
 }
 SEED = 11
 
-# Operations a clock and SM by compute capability, a multiply-add counts as two: CUDA cores with float32,
-# tensor cores with tf32 and with bf16. From NVIDIA's architecture papers.
-OPERATIONS = {(8, 0): (128, 1024, 2048), (9, 0): (256, 2048, 4096)}
-_CLOCK_RATE = 13  # CU_DEVICE_ATTRIBUTE_CLOCK_RATE, in kHz: the highest clock of the SMs
-
 
 class Product(NamedTuple):
-    """The sizes of a product, its type, and the unit that computes it: a place in ``OPERATIONS``' figures."""
+    """The sizes of a product and its type."""
 
     m: int
     n: int
     k: int
     dtype: str = "bfloat16"
-    unit: int = 2
     tf32: bool = False
 
     @property
@@ -115,8 +106,8 @@ class Product(NamedTuple):
 def products(n: int) -> dict[str, Product]:
     """Return what each variant multiplies."""
     return {
-        "float32": Product(n, n, n, "float32", 0),
-        "tf32": Product(n, n, n, "float32", 1, tf32=True),
+        "float32": Product(n, n, n, "float32"),
+        "tf32": Product(n, n, n, "float32", tf32=True),
         "bf16": Product(n, n, n),
         "odd": Product(n - 1, n - 1, n - 1),
         "deep": Product(256, 256, 16 * n),
@@ -149,24 +140,9 @@ def check(torch: ModuleType, product: Product, result: Tensor, expected: Tensor)
     torch.testing.assert_close(result.cpu().float(), expected, **error)
 
 
-def peak_tflops(torch: ModuleType) -> tuple[float, float, float] | None:
-    """Return the peaks of the current GPU's units in TFLOP/s; None if they are not known."""
-    of_gpu = OPERATIONS.get(torch.cuda.get_device_capability())
-    kilohertz = ctypes.c_int()
-    if of_gpu is None:
-        return None
-    driver = ctypes.CDLL("libcuda.so.1")
-    if driver.cuDeviceGetAttribute(ctypes.byref(kilohertz), _CLOCK_RATE, torch.cuda.current_device()):
-        return None
-    each = torch.cuda.get_device_properties().multi_processor_count * kilohertz.value * 1e3 / 1e12
-    cores, tf32, bf16 = (round(operations * each, 1) for operations in of_gpu)
-    return cores, tf32, bf16
-
-
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Check the requested variants, then time each."""
     torch = import_torch()
-    peaks = peak_tflops(torch)
     work = {name: products(options.n)[name] for name in chosen(options, VARIANTS)}
     inputs = {}
     for name, product in work.items():
@@ -185,16 +161,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             iterations=options.iterations,
         )
         tflops = round(product.flop / timing["median_us"] / 1e6, 1)
-        peak = peaks[product.unit] if peaks else None
-        timings.append(
-            {
-                **timing,
-                "flop": product.flop,
-                "tflops": tflops,
-                "peak_tflops": peak,
-                "peak_percent": peak and round(100 * tflops / peak, 1),
-            }
-        )
+        timings.append({**timing, "flop": product.flop, "tflops": tflops})
     return {**counted(options, COUNTS), **platform(torch), "timings": timings}
 
 

@@ -12,9 +12,7 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> Any:  # noqa: ANN401 - no types wi
 
 
 @pytest.fixture
-def matmul(torch: Any, monkeypatch: pytest.MonkeyPatch) -> ModuleType:  # noqa: ANN401
-    """The script, on a GPU that it does not know."""
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (99, 0))
+def matmul(torch: Any) -> ModuleType:  # noqa: ANN401, ARG001 - the CPU stands for a GPU
     return load("matmul")
 
 
@@ -35,33 +33,6 @@ def test_every_variant_is_checked_and_timed_and_its_operations_counted(matmul: M
     }
     for timing in timings:
         assert timing["tflops"] == round(timing["flop"] / timing["median_us"] / 1e6, 1)
-        assert (timing["peak_tflops"], timing["peak_percent"]) == (None, None)
-
-
-def test_the_peaks_of_a_known_gpu(
-    matmul: ModuleType,
-    torch: Any,  # noqa: ANN401
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """An A100's data sheet: 108 SMs at 1.41 GHz are 19.5, 156 and 312 TFLOP/s."""
-
-    class Driver:
-        def cuDeviceGetAttribute(self, value: Any, _attribute: int, _device: int) -> int:  # noqa: ANN401, N802
-            value._obj.value = 1_410_000  # noqa: SLF001 - as the driver writes through the reference
-            return 0
-
-    properties = argparse.Namespace(multi_processor_count=108)
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (8, 0))
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda: properties)
-    monkeypatch.setattr(matmul.ctypes, "CDLL", lambda _name: Driver())
-    assert matmul.peak_tflops(torch) == (19.5, 155.9, 311.9)
-    monkeypatch.setattr(matmul, "peak_tflops", lambda _torch: (1e-3, 2e-3, 4e-3))
-    of_unit = {"float32": 1e-3, "tf32": 2e-3, **dict.fromkeys(("bf16", "odd", "deep", "vector"), 4e-3)}
-    for timing in measure(matmul):
-        peak = of_unit[timing["variant"]]
-        assert timing["peak_tflops"] == peak
-        assert timing["peak_percent"] == round(100 * timing["tflops"] / peak, 1)
 
 
 @pytest.mark.parametrize("variant", ["float32", "bf16", "deep"])

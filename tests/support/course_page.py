@@ -3,6 +3,7 @@
 Each lesson's function checks what its answer states on the recorded figures, and puts these into the answer.
 """
 
+import math
 import sqlite3
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -12,6 +13,7 @@ from typing import Any, TypeAlias
 
 import course_rungs
 
+from nsyswrap.analysis.peaks import peak_of
 from nsyswrap.api import open_capture
 from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.base.units import duration
@@ -61,7 +63,7 @@ class Lesson:
 
 LESSONS: list[Lesson] = []
 PROGRAM, LAUNCHES, API, STEP = "program_med_ns", "launches", "api_med_ns", "step_ns"
-TENSOR_CORES = "tensor_core_percent"
+TENSOR_CORES, PEAK = "tensor_core_percent", "peak of the kernel in TFLOP/s"
 KERNEL, COPY, QUEUED = "kernel_med_ns", "copy_med_ns", "queued_med_ns"
 
 
@@ -206,8 +208,8 @@ def _matmul(v: Value, t: Time) -> str:
     shares = []
     for variant in ("float32", "bf16"):
         tflops = v(variant, "flop") / v(variant, KERNEL) / 1e3
-        shares.append(f"{100 * tflops / v(variant, 'peak_tflops'):.0f} %")
-        assert 0.5 < tflops / v(variant, "peak_tflops") < 1
+        shares.append(f"{100 * tflops / v(variant, PEAK):.0f} %")
+        assert 0.5 < tflops / v(variant, PEAK) < 1
     return (
         f"Another one for each type: by their names, all but that of float32 use the tensor cores. float32 "
         f"takes {t('float32', KERNEL)}, {shares[0]} of the peak of the CUDA cores. tf32 "
@@ -394,6 +396,8 @@ def _of_capture(export: Path) -> dict[str, float]:
     capture = open_capture(export)
     if capture.has("kernel"):
         frame = capture.report("kernel_class_sum").frame
+        gemms = capture.report("cuda_gpu_kern_sum").frame["name"]
+        facts[PEAK] = (peak_of(capture, gemms.iloc[0]) or math.nan) / 1e12
         facts[TENSOR_CORES] = float(frame[frame["class"] == "gemm"][TENSOR_CORES].sum())
     for events, report, count in (
         ("mpi_collective", "mpi_event_sum", "instances"),
