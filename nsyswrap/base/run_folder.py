@@ -479,6 +479,11 @@ def program_name(words: Sequence[str]) -> str:
     return (path.stem if path.suffix in SOURCES else path.name) or Path(words[0]).name
 
 
+def is_python(executable: str) -> bool:
+    """Return True if a path or name is that of a Python interpreter."""
+    return re.fullmatch(r"python[\d.]*t?", Path(executable).name) is not None
+
+
 def program_word(words: Sequence[str]) -> str:
     """Return the word of a command line that is its program: the script or module, where Python runs it."""
     rest = words[1:] if Path(words[0]).name.startswith("python") else []

@@ -20,7 +20,6 @@ from nsyswrap.cli.output import note
 with lazy_imports():
     from nsyswrap import reports
     from nsyswrap.base import run_folder
-    from nsyswrap.record import conditions
     from nsyswrap.reports import ranks
 
 
@@ -79,7 +78,7 @@ def note_misplaced_option(program: Sequence[str], *, module: bool = False, certa
 def _script(program: Sequence[str], *, module: bool) -> str:
     """Return the file that reads the options: script or module of a Python, or else the program itself."""
     words = [sys.executable, "-m", *program] if module else program
-    name = run_folder.program_word(words) if conditions.is_python(words[0]) else program[0]
+    name = run_folder.program_word(words) if run_folder.is_python(words[0]) else program[0]
     folder = Path(*name.split("."))
     in_module = next(filter(_content, (f"{folder}.py", str(folder / "__main__.py"))), "")
     return name if name.endswith(".py") else in_module or program[0]

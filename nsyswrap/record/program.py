@@ -19,7 +19,7 @@ from nsyswrap.base import paths
 from nsyswrap.base.errors import NotExecutable, ProgramNotFound, Unreadable
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.options import RecordingOptions
-from nsyswrap.base.run_folder import program_name, program_word
+from nsyswrap.base.run_folder import is_python, program_name, program_word
 from nsyswrap.base.text import did_you_mean, did_you_mean_file, quoted
 from nsyswrap.record.exec_program import STARTED
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from nsyswrap.base.run_facts import BareRun
 
 with lazy_imports():
-    from nsyswrap.record import conditions, nvcc, nvcc_options, pythons
+    from nsyswrap.record import nvcc, nvcc_options, pythons
 
 # These start the program in another container, as a child of another user, or on another node.
 _DETACHING = {
@@ -145,7 +145,7 @@ def resolve(
         warning = f"nvcc built {name} and printed:\n{built.output}" if built.output else ""
         return Program((str(built.path), *rest), path.stem, warning, folder=path.parent)
     _check_executable(name)
-    if conditions.is_python(name) and (script := program_word(command)).endswith(".py"):
+    if is_python(name) and (script := program_word(command)).endswith(".py"):
         _check_readable(Path(script))  # Python would say so in a run of its own
     reason = _DETACHING.get(path.name, "")
     advice = (

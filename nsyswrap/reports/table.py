@@ -35,7 +35,6 @@ from nsyswrap.base.units import EXACT_TENTHS, NEAR_TIE, TIE, Rounding, Unit, rou
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import EVENTS
 from nsyswrap.reports.nsys import NAMES as NSYS
-from nsyswrap.reports.wording.checks import why_absent
 from nsyswrap.reports.wording.notes import note_texts
 
 with lazy_imports():
@@ -43,6 +42,7 @@ with lazy_imports():
 
     from nsyswrap.analysis import kernel_names
     from nsyswrap.capture import frames
+    from nsyswrap.reports.wording import checks  # of a table without events
 
 
 Values = NDArray[Any] | Sequence[str | None]
@@ -224,7 +224,7 @@ class Report:
             kinds = [kind.title for name, kind in EVENTS.items() if name in group]
             raise NotInCapture(
                 f"no {' or '.join(kinds)}",
-                why_absent([capture], group),
+                checks.why_absent([capture], group),
                 source=capture.source,
                 report=self.name,
                 holds=True,

@@ -86,7 +86,7 @@ def overlap_notes(whole: Capture, uncaused_ns: NDArray[Any]) -> tuple[Note, ...]
     """Return a note if uncaused work of other threads ran during ranges: ``uncaused_ns`` of each range."""
     count = np.count_nonzero(uncaused_ns)
     overlapped = Note("ranges_overlapped", {"ranges": count, "has_osrt": whole.has("osrt")})
-    many = Note("many_threads", {})
+    many = Note("many_threads", {"pairs": MOST_PAIRS})
     return (*([overlapped] if count else []), *([many] if _pairs(whole) is None else []))
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from nsyswrap.base import paths
 from nsyswrap.base.files import head, typed
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.run_folder import is_python
 from nsyswrap.base.run_tool import run_tool
 
 if TYPE_CHECKING:
@@ -136,11 +137,6 @@ def file_system_of(path: Path, mounted: str) -> str:
 def is_network(file_system: str) -> bool:
     """Return True if a file system of this type is on the network, so that several machines can share it."""
     return bool(re.fullmatch(_NETWORK, file_system))
-
-
-def is_python(executable: str) -> bool:
-    """Return True if a path or name is that of a Python interpreter."""
-    return re.fullmatch(r"python[\d.]*t?", Path(executable).name) is not None
 
 
 def interpreter(argv: Sequence[str], environment: Mapping[str, str]) -> str | None:

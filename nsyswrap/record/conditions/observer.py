@@ -21,9 +21,10 @@ from nsyswrap.base import git, paths
 from nsyswrap.base.errors import Unreadable
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_facts import COLUMNS, INTERVAL_S, Conditions, Gpu, GpuProcess
+from nsyswrap.base.run_folder import is_python
 from nsyswrap.base.version import version, version_at_once
 from nsyswrap.record import guard, proc
-from nsyswrap.record.conditions import LIMIT_S, describe_host, is_python, load_average, nvml, versions
+from nsyswrap.record.conditions import LIMIT_S, describe_host, load_average, nvml, versions
 
 with lazy_imports():  # used when the program has ended
     from nsyswrap.record import peaks

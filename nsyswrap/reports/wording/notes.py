@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from nsyswrap.analysis.finding import Note, Numbers
-from nsyswrap.analysis.timing_audit.causation import MOST_PAIRS
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.units import duration
-from nsyswrap.reports.wording import comparisons
 from nsyswrap.reports.wording.numbers import Words, in_words
+
+with lazy_imports():  # of what compares runs
+    from nsyswrap.reports.wording import comparisons
 
 HOW_TO_TELL = "trace OS runtime calls (nsyswrap profile --trace cuda,nvtx,osrt)"
 
@@ -26,8 +28,7 @@ def _more(names: Sequence[str]) -> str:
     return f" and {len(names) - 1} more" if len(names) > 1 else ""
 
 
-_TEXTS: Mapping[str, Words] = {
-    **comparisons.TEXTS,
+TEXTS: Mapping[str, Words] = {
     "not_judged": lambda n: f"Not judged: {note_text(n['reason'])}.",
     "no_processes": (
         "{title} of this export have no process id (globalPid); they are matched to API calls by correlation "
@@ -56,7 +57,7 @@ _TEXTS: Mapping[str, Words] = {
     ),
     "ranges_overlapped": _overlapped,
     "many_threads": (
-        f"more than {MOST_PAIRS:,} pairs of threads with ranges and threads with calls: each launch counts "
+        "more than {pairs} pairs of threads with ranges and threads with calls: each launch counts "
         "for the thread that made it"
     ),
     "collective_alone": "collectives on only one rank are not matched: {name}",
@@ -106,7 +107,8 @@ def note_text(note: Note | str) -> str:
     """Return a note in words. What is text stays as it is."""
     if isinstance(note, str):
         return note
-    return in_words(_TEXTS[note.kind], note.numbers)
+    text = TEXTS[note.kind] if note.kind in TEXTS else comparisons.TEXTS[note.kind]
+    return in_words(text, note.numbers)
 
 
 def note_texts(notes: Iterable[Note | str]) -> tuple[str, ...]:

@@ -4,7 +4,9 @@ import ast
 from pathlib import Path
 
 import nsyswrap
-from nsyswrap.reports.wording.notes import _TEXTS
+from nsyswrap.reports.wording import comparisons, notes
+
+TEXTS = {**notes.TEXTS, **comparisons.TEXTS}
 
 
 def test_each_kind_of_note_has_words_and_each_word_a_kind() -> None:
@@ -19,6 +21,6 @@ def test_each_kind_of_note_has_words_and_each_word_a_kind() -> None:
         for part in ast.walk(node.args[0])
         if isinstance(part, ast.Constant)
     }
-    assert len(kinds) > len(_TEXTS) / 2
-    assert kinds - _TEXTS.keys() == set()
-    assert _TEXTS.keys() - texts == set()
+    assert len(kinds) > len(TEXTS) / 2
+    assert kinds - TEXTS.keys() == set()
+    assert TEXTS.keys() - texts == set()
