@@ -87,6 +87,7 @@ def test_our_own_python_on_path_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_run_of_a_typed_python_is_named_after_the_script(command: str, name: str) -> None:
     make("bin/python3")
     make("train.py")
+    Path("src").mkdir()
     make("src/train.py")
     assert resolve(command.split()) == Program(tuple(command.split()), name)
 
