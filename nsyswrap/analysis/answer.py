@@ -116,7 +116,8 @@ class RankShare:
 
     ``exposed_ns`` is the time in communication kernels without own work on that GPU. ``blocking_ns`` is the
     part of it in which launched work waited for them, ``waiting_ns`` that in which the rank waited for other
-    ranks; None if unknown. ``last`` counts the ``collectives`` in which the rank arrived last.
+    ranks in matched collectives; None if unknown. It may have waited in ``unmatched_ns``, other communication
+    that is exposed, too. A rank without GPU work has a window of 0. ``last`` counts the ``collectives`` in which the rank arrived last.
     ``cost_percent`` has the findings on this rank, with the share of its time that each is about.
     """
 
@@ -126,6 +127,7 @@ class RankShare:
     exposed_ns: int
     blocking_ns: int | None
     waiting_ns: int | None
+    unmatched_ns: int
     last: int
     collectives: int
     cost_percent: Mapping[str, float]

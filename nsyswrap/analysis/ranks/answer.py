@@ -14,6 +14,7 @@ from nsyswrap.analysis.advice import WORTH_PERCENT, waiting_for_rank
 from nsyswrap.analysis.answer import Answer, RankShare, answer_of
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.judged_process import JudgedProcess, judged_processes, main_process
+from nsyswrap.analysis.ranks.collectives import communicates
 from nsyswrap.analysis.ranks.job import make_job
 from nsyswrap.analysis.ranks.members import RankCapture
 from nsyswrap.analysis.ranks.waiting import waiting
@@ -27,19 +28,24 @@ def answer_of_ranks(members: Sequence[RankCapture]) -> Answer | None:
     """Return the answer over all ranks; None if fewer than two of them have GPU work.
 
     Steps, start-up and other loops are those of the rank with the most GPU work. There is no verdict if there
-    is none on one of the ranks. Raises NotInCapture if a capture lacks what it takes.
+    is none on one of the ranks. Who waits for whom is unknown if several processes of a capture communicate:
+    these are ranks of their own. Raises NotInCapture if a capture lacks what it takes.
     """
     views = [member.capture.decided() for member in members]
-    processes = [main_process(judged_processes(view)) for view in views]
-    having = [number for number, process in enumerate(processes) if process is not None]
-    if len(having) < _FEWEST:
+    of_views = [judged_processes(view) for view in views]
+    judged = [process for process in map(main_process, of_views) if process is not None]
+    if len(judged) < _FEWEST:
         return None
-    answers = [answer_of(views[number]) for number in having]
-    judged = [process for process in processes if process is not None]
-    labels = [members[number].label for number in having]
+    with_work = [number for number, processes in enumerate(of_views) if processes]
+    answers = [answer_of(views[number]) for number in with_work]
+    labels = [members[number].label for number in with_work]
     main = max(answers, key=lambda answer: sum(answer.busy_ns.values()))
     withheld = next((answer.withheld for answer in answers if answer.withheld), None)
-    wait = None if withheld else waiting_for_rank(labels, judged)
+    is_one_each = all(sum(map(_communicates, processes)) <= 1 for processes in of_views)
+    wait = waiting_for_rank(labels, judged) if is_one_each and not withheld else None
+    shares = dict(zip(with_work, _shares(labels, answers, judged), strict=True))
+    if not is_one_each:
+        shares = {number: replace(share, waiting_ns=None) for number, share in shares.items()}
     findings = () if withheld else tuple(_findings(answers, main, wait))
     scopes = {answer.scope for answer in answers}
     return replace(
@@ -52,8 +58,15 @@ def answer_of_ranks(members: Sequence[RankCapture]) -> Answer | None:
         notes=tuple(_largest(note for answer in answers for note in answer.notes).values()),
         facts=tuple(_largest(fact for answer in answers for fact in answer.facts).values()),
         utilization=None,
-        ranks=tuple(_shares(labels, answers, judged)),
+        ranks=tuple(
+            shares.get(number, RankShare(member.label, 0, 0, 0, None, 0, 0, 0, 0, {}))
+            for number, member in enumerate(members)
+        ),
     )
+
+
+def _communicates(process: JudgedProcess) -> bool:
+    return bool(communicates(process.view).any())
 
 
 def _largest(findings: Iterable[Finding]) -> dict[str, Finding]:
@@ -110,12 +123,17 @@ def _shares(
     )
     is_known = bool(len(job.matched)) and not job.matched.doubts
     waits = waiting(job)
-    waited = [0] * len(labels)
+    waited, matched_ns = [0] * len(labels), [0] * len(labels)
     for group in job.matched.groups:
-        for number, ns in zip(group.ranks, group.exposed_ns.sum(axis=1).tolist(), strict=True):
+        durations = (group.end_ns - group.start_ns).sum(axis=1).tolist()
+        for number, ns, duration in zip(
+            group.ranks, group.exposed_ns.sum(axis=1).tolist(), durations, strict=True
+        ):
             waited[number] += ns
+            matched_ns[number] += duration
     for number, (label, answer) in enumerate(zip(labels, answers, strict=True)):
         exposed = answer.busy_ns.get(COMMUNICATION, 0)
+        communication = job.times[number].communication_ns.sum()
         costs: dict[str, float] = {
             one.kind: one.ceiling_percent for one in answer.findings if one.ceiling_percent is not None
         }
@@ -126,6 +144,7 @@ def _shares(
             exposed_ns=exposed,
             blocking_ns=_blocking_ns(answer.findings),
             waiting_ns=min(waited[number], exposed) if is_known else None,
+            unmatched_ns=min(max(int(communication) - matched_ns[number], 0), exposed),
             last=int(waits.last[number]),
             collectives=int(waits.collectives[number]),
             cost_percent=costs,

@@ -19,27 +19,24 @@ from nsyswrap.analysis.ranks.job import RankJob
 
 _KERNEL = "Kernel_"
 ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER = "AllReduce", "AllGather", "ReduceScatter"
-_OPERATIONS = {"Sum", "Prod", "Min", "Max", "MinMax", "PreMulSum", "SumPostDiv"}
+# NCCL reduces signed integers in the kernels of unsigned ones.
 _TYPES = {
     **{name: name for name in ("f16", "bf16", "f32", "f64", "f8e4m3", "f8e5m2")},
-    **{f"{sign}{bits}": f"{sign}{bits}" for sign in "iu" for bits in (8, 32, 64)},
-    "half": "f16",
-    "float": "f32",
-    "double": "f64",
+    **{f"{sign}{bits}": f"int{bits}" for sign in ("i", "u", "int", "uint") for bits in (8, 32, 64)},
+    **{"half": "f16", "float": "f32", "double": "f64", "bfloat16": "bf16"},
 }
 
 
 class CollectiveSum(NamedTuple):
     """Matched collectives of one kind, communicator and message size.
 
-    ``operation``, ``type``, ``communicator``, ``size_bytes`` and ``channels`` are None if unknown, as are the
+    ``type``, ``communicator``, ``size_bytes`` and ``channels`` are None if unknown, as are the
     times in ns if the collectives are not matched for sure, and the bandwidths in bytes/s if the size or the
     number of ranks is unknown or a rank is missing. ``channels`` is the median number of blocks of a kernel.
     ``waiting_ns`` is that of the rank that waits most.
     """
 
     collective: str
-    operation: str | None
     type: str | None
     communicator: str | None
     ranks: int
@@ -59,21 +56,23 @@ def collective_sums(job: RankJob) -> list[CollectiveSum]:
     return sorted(sums, key=lambda one: -(one.transfer_ns or 0) - (one.waiting_ns or 0))
 
 
-def named(kernel: str) -> tuple[str, str | None, str | None]:
-    """Return collective, operation and type of a kernel; only kernels that reduce name the last two."""
+def named(kernel: str) -> tuple[str, str | None]:
+    """Return collective and type of a kernel; only kernels that reduce name their type.
+
+    They do not tell the operation: NCCL names the kernels of all operations after the sum.
+    """
     name = kernel.partition("(")[0].partition("<")[0]
     before, is_nccl, rest = name.partition(_KERNEL)
     if not is_nccl or not before.startswith("nccl"):
-        return name, None, None
+        return name, None
     collective, *words = rest.split("_")
     if collective not in (ALL_REDUCE, REDUCE_SCATTER):
-        return collective, None, None
-    operation = next((word for word in words if word in _OPERATIONS), None)
-    return collective, operation, next((_TYPES[word] for word in words if word in _TYPES), None)
+        return collective, None
+    return collective, next((_TYPES[word] for word in words if word in _TYPES), None)
 
 
 def _of_group(job: RankJob, group: Collectives) -> Iterator[CollectiveSum]:
-    collective, operation, kind = named(group.name)
+    collective, kind = named(group.name)
     calls = [nccl_calls(job.members[number].everything) for number in group.ranks]  # by rank, then by kernel
     sizes = np.array(
         [[calls[i][row].size_bytes or -1 for row in rows] for i, rows in enumerate(group.row.tolist())]
@@ -88,7 +87,7 @@ def _of_group(job: RankJob, group: Collectives) -> Iterator[CollectiveSum]:
         is_sure = not job.matched.doubts
         of_all = _bandwidth(collective, len(group.ranks), size, transfer) if is_sure and complete else None
         yield CollectiveSum(
-            *(collective, operation, kind, None if first == UNKNOWN else first),
+            *(collective, kind, None if first == UNKNOWN else first),
             *(len(group.ranks), size if size > 0 else None, int(chosen.sum())),
             _channels(job, group, chosen),
             int(transfer.sum()) if is_sure else None,

@@ -8,7 +8,7 @@ arrived. So the last rank has the shortest kernel, and the extra time of the oth
 This holds for all-reduce, all-gather, reduce-scatter and all-to-all. In a broadcast or a send one side may
 run ahead: those kernels count as communication but are not matched. Communicators are told apart where the
 captures have the payloads of NCCL's NVTX ranges, which nsys exports only with --include-json or
---include-blobs. NCCL puts the id of the communicator into the range of each call; the id is the same on all
+--include-blobs, and which name it from NCCL 2.26 on. NCCL puts the id of the communicator into the range of each call; the id is the same on all
 its ranks, and a kernel belongs to the range that launched it. Elsewhere all ranks with collectives of a name
 count as one group. If the kernels of a group are not at the same time, even with the clocks shifted to fit,
 they are not the same collectives.
@@ -41,10 +41,12 @@ from nsyswrap.capture.per_capture import per_capture
 
 UNKNOWN = ""
 _ID, _SIZE, _RANKS = "NCCL communicator ID", "Message size [bytes]", "No. of ranks"  # NCCL's fields
-_IN_JSON = re.compile(r'"([^"]+)"\s*:\s*"?([\d,]+|0x[0-9a-fA-F]+)"?')
+# A name and a whole number: decimal, with commas or without, or hexadecimal
+_IN_JSON = re.compile(r'"([^"]+)"\s*:\s*"?(?:0x([0-9a-fA-F]{1,16})|(\d[\d,]{0,25}))(?![\w.])')
 _ENTRIES = "NVTX_PAYLOAD_SCHEMA_ENTRIES"
 _HEADER = struct.Struct("<4I2Q")  # domain, flags, schema, flags, bytes of the payload, bytes of all
 _NUMBERS = {_ID: struct.Struct("<Q"), _SIZE: struct.Struct("<Q"), _RANKS: struct.Struct("<I")}
+_MOST_BYTES = 2**63 - 1
 _SCHEMA = 2  # position of the schema in the header
 
 
@@ -93,7 +95,7 @@ def communicator_ranks(capture: Capture) -> dict[str, int]:
 def _calls(capture: Capture) -> Mapping[int, tuple[NDArray[Any], NDArray[Any], list[NcclCall]]]:
     """Return start and end in ns of NCCL's calls and their payload, by thread and start."""
     try:
-        rows = sorted(_ranges(open_export(capture.path)))
+        rows = sorted(_ranges(open_export(capture.path)), key=lambda row: row[:3])
     except (NsyswrapError, AttributeError):  # an Arrow export answers no SQL
         return {}
     by_thread: dict[int, list[tuple[int, int, NcclCall]]] = {}
@@ -122,36 +124,42 @@ def _ranges(export: Export) -> Iterator[tuple[int, int, int, NcclCall]]:
     table = schema.EVENTS["nvtx"].table
     there = export.tables.get(table, [])
     payloads = [name for name in ("jsonText", "jsonTextId", "binaryData") if name in there]
-    if not payloads or "end" not in there:
+    if not payloads or not {"end", "domainId"} <= set(there):
         return
     offsets = _offsets(export) if "binaryData" in payloads else {}
     columns = ", ".join(payloads)
     where = " OR ".join(f"{name} IS NOT NULL" for name in payloads)
     rows = export.rows(
-        f"SELECT globalTid, start, end, {columns} FROM {table} WHERE end >= start AND ({where})"  # noqa: S608 - names of ours
+        f"SELECT globalTid, start, end, domainId, {columns} FROM {table} WHERE end >= start AND ({where})"  # noqa: S608 - names of ours
     )
-    for thread, start, end, *values in rows:
+    for thread, start, end, domain, *values in rows:
         payload = dict(zip(payloads, values, strict=True))
         text = payload.get("jsonText") or export.strings.get(payload.get("jsonTextId") or 0, "")
-        fields = _in_json(text) or _in_bytes(payload.get("binaryData"), offsets)
-        if _ID in fields and isinstance(thread, int):
-            yield thread, start, end, NcclCall(f"{fields[_ID]:x}", fields.get(_SIZE), fields.get(_RANKS))
+        fields = _in_json(text) or _in_bytes(payload.get("binaryData"), offsets.get(domain, {}))
+        if _ID in fields and all(isinstance(number, int) for number in (thread, start, end)):
+            size = fields.get(_SIZE, 0)
+            known = size if 0 < size <= _MOST_BYTES else None
+            yield thread, start, end, NcclCall(f"{fields[_ID]:x}", known, fields.get(_RANKS))
 
 
 def _in_json(text: object) -> dict[str, int]:
     found = _IN_JSON.findall(text) if isinstance(text, str) else []
-    return {name: int(number.replace(",", ""), 0) for name, number in found if name in _NUMBERS}
+    return {
+        name: int(hexadecimal, 16) if hexadecimal else int(decimal.replace(",", ""))
+        for name, hexadecimal, decimal in found
+        if name in _NUMBERS
+    }
 
 
-def _offsets(export: Export) -> dict[int, dict[str, int]]:
-    """Return where the fields of NCCL are in a payload, by its schema."""
-    if not {"schemaId", "name", "offset"} <= set(export.tables.get(_ENTRIES, ())):
+def _offsets(export: Export) -> dict[int, dict[int, dict[str, int]]]:
+    """Return where the fields of NCCL are in a payload, by domain and schema: libraries number theirs alike."""
+    if not {"domainId", "schemaId", "name", "offset"} <= set(export.tables.get(_ENTRIES, ())):
         return {}
-    offsets: dict[int, dict[str, int]] = {}
-    rows = export.select(_ENTRIES, ("schemaId", "int"), ("name", "text"), ("offset", "int"))
-    for number, name, offset in rows:
-        if name in _NUMBERS and number is not None:
-            offsets.setdefault(number, {})[name] = offset or 0
+    offsets: dict[int, dict[int, dict[str, int]]] = {}
+    fields = (("domainId", "int"), ("schemaId", "int"), ("name", "text"), ("offset", "int"))
+    for domain, number, name, offset in export.select(_ENTRIES, *fields):
+        if name in _NUMBERS and domain is not None and number is not None:
+            offsets.setdefault(domain, {}).setdefault(number, {})[name] = offset or 0
     return offsets
 
 

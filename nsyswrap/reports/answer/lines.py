@@ -143,7 +143,7 @@ def _saved(finding: Finding, answer: Answer) -> tuple[SentenceFigure, ...]:
 def _verdict(head: str, answer: Answer) -> str:
     """Return what follows the heading. A long label of the steps is shortened; before it, the total goes."""
     steps = answer.steps
-    if steps is None:
+    if steps is None or answer.scope != "steady part":
         window = duration(max(device.window_ns for device in answer.devices))
         where = " from first to last GPU operation" if answer.scope == "whole capture" else ""
         return f"{window}{where}"
@@ -342,7 +342,7 @@ def _saving(finding: Finding, of: str = "", times: str = "") -> str:
 
 
 def _of_a_step(answer: Answer) -> str:
-    return " of a step" if answer.steps else ""
+    return " of a step" if answer.scope == "steady part" else ""  # not if one rank of several has no steps
 
 
 def _is_of_these_steps(finding: Finding, answer: Answer) -> bool:

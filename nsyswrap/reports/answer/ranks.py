@@ -23,7 +23,9 @@ def rank_lines(answer: Answer) -> Iterator[AnswerLine]:
     is_known = len(waits) == len(ranks)
     parts = [f"{whole_percent(exposed)} of the {answer.scope}"]
     if is_known:
-        parts.append(f"{whole_percent(answer.share(sum(waits)))} waiting for other ranks")
+        unmatched = answer.share(sum(rank.unmatched_ns for rank in ranks))
+        at_least = "at least " if unmatched >= _WORTH_PERCENT else ""  # a broadcast or a send may wait, too
+        parts.append(f"{at_least}{whole_percent(answer.share(sum(waits)))} waiting for other ranks")
     else:
         parts.append("waiting for other ranks unknown")
     yield AnswerLine(f"exposed communication {', '.join(parts)}", "detail")

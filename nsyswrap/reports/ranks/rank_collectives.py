@@ -1,11 +1,13 @@
 """Collectives of several ranks by kind and message size: transfer and waiting apart, and bandwidth.
 
-The shortest kernel of a collective among its ranks is the transfer, as the last rank waits for nobody.
-Collective, operation and type are read from the kernel name, channels from its number of blocks. Algorithm
-and protocol are not shown: every kernel of NCCL is named RING_LL, whatever ran.
+The shortest kernel of a collective among its ranks is the transfer, as the last rank waits for nobody. If
+ranks are missing, it may hold waiting for these. Collective and type are read from the kernel name, channels
+from its number of blocks. Reduction, algorithm and protocol are not shown: every kernel of NCCL that reduces
+is named after the sum and RING_LL or TREE_LL, whatever ran.
 
 Message sizes and communicators are in the payloads of NCCL's NVTX ranges. nsys leaves them out of an export
-by default: `nsys export --type sqlite --include-blobs true` keeps them. A size is that of the call: of an
+by default: `nsys export --type sqlite --include-blobs true` keeps them. Communicators are in them from NCCL
+2.26 on. Collectives between ncclGroupStart and ncclGroupEnd have neither. A size is that of the call: of an
 all-gather or a reduce-scatter the part of one rank.
 
 Bandwidths are those of nccl-tests, over the time of the transfer. Algorithm bandwidth is the size of the
@@ -29,8 +31,7 @@ SCHEMA = Schema(
     title="Collectives by kind and size",
     columns=(
         Column("collective", "Collective", Unit.TEXT, "collective, else the name of the kernel"),
-        Column("operation", "Operation", Unit.TEXT, "reduction; missing if the name has none"),
-        Column("type", "Type", Unit.TEXT, "data type; missing if the name has none"),
+        Column("type", "Type", Unit.TEXT, "data type, integers with or without sign; missing if unknown"),
         Column(
             "communicator",
             "Communicator",
@@ -72,10 +73,12 @@ def compute(job: RankJob) -> RankResult:
     """Return a row for each kind, communicator and size."""
     sums = collective_sums(job)
     notes = []
-    if any(one.size_bytes is None for one in sums):
-        notes.append(f"message sizes are unknown without NCCL's payloads: {_HOW}")
+    if any(one.communicator is None for one in sums):
+        notes.append(f"message sizes need the payloads of NCCL 2.26 or newer: {_HOW}")
     elif any(one.bus_bytes_per_s is None for one in sums):
-        notes.append("bandwidth needs all ranks of a communicator, and the recording of its creation")
+        notes.append(
+            "bandwidth needs all ranks of a communicator, the recording of its creation, and one size on all"
+        )
     return RankResult([tuple(one) for one in sums], notes)
 
 

@@ -332,7 +332,7 @@ WORDINGS: Mapping[FindingKind, Wording] = {
     ),
     "memory_grows": Wording(
         "GPU memory grows",
-        "{grown_bytes} more after {of_steps:steps}, never less{where}; free or reuse what a step keeps",
+        "{grown_bytes} more after {of_steps:steps}, no step ends with less{where}; free or reuse what steps keep",
     ),
     "memory_in_steps": Wording(
         "Allocations in the steps",
@@ -578,7 +578,7 @@ def _spikes(numbers: Numbers) -> _Variant:
 def _waiting_for_rank(numbers: Numbers) -> _Variant:
     """Return the words for a rank that is late although its GPU has no more to do, too."""
     host = {
-        "remedy": "No delay on the late rank",
+        "remedy": "Removing the delay of that rank",
         "do": "find what its host code does beyond that of the others: loading data, logging, checkpoints, "
         "or a CPU that is slower or shared",
         "example": "nsyswrap report CAPTURE --by rank -r rank_steps",

@@ -64,8 +64,8 @@ def test_memory_that_grows_in_each_step(tmp_path: Path) -> None:
     rows = [row for step in range(STEPS) for row in memory(step + 1, at(step), 10)]
     # Step 0 is warm-up; seven steps keep 10 bytes each.
     assert said(tmp_path, *rows) == {
-        "memory_grows": "GPU memory grows: 70 B more after 7 steps, never less, most in 'step'; free or "
-        "reuse what a step keeps"
+        "memory_grows": "GPU memory grows: 70 B more after 7 steps, no step ends with less, most in 'step'; "
+        "free or reuse what steps keep"
     }
 
 

@@ -83,7 +83,7 @@ def test_a_late_rank_without_more_work_is_told_to_look_at_its_host(tmp_path: Pat
     assert [one.kind for one in answer.findings[:2]] == ["launch_bound", "waiting_for_rank"]
     assert "Waiting for a rank: rank 0 waited 2.80 µs for rank 1: costs at most 40 %" in lines
     wording = words(answer.findings[1])
-    assert wording.remedy == "No delay on the late rank"
+    assert wording.remedy == "Removing the delay of that rank"
     assert "which points to its host code" in wording.evidence
 
 
@@ -117,6 +117,59 @@ def _other(tmp_path: Path) -> Path:
         for one in looped(*step(10, 510), steps=STEPS)
     ]
     return run_folder(tmp_path / "other", 1, 2, *rows) / EXPORT
+
+
+BROADCAST = "ncclDevKernel_Broadcast_RING_LL(ncclDevKernelArgsStorage<4096>)"
+
+
+def test_communication_that_is_not_matched_may_wait_too(tmp_path: Path) -> None:
+    """A broadcast of 90 ns in each step, beside the all-reduce."""
+    members = []
+    for number, arrives in enumerate((110, 410)):
+        rows = [
+            *step(10, arrives)[:-1],
+            kernel(BROADCAST, 600, 690, 3, streamId=9),
+            kernel("gemm", 690, STEP_NS, 3),
+        ]
+        path = run_folder(tmp_path, number, 2, *looped(*rows, steps=STEPS))
+        members.append(RankCapture(f"rank {number}", number, CaptureReader(path / EXPORT)))
+    answer, lines = answered(members)
+    assert [rank.unmatched_ns for rank in answer.ranks] == [STEADY * 90, STEADY * 90]
+    assert any(line.endswith("at least 15 % waiting for other ranks") for line in lines)
+
+
+def test_a_rank_without_gpu_work_is_listed(tmp_path: Path) -> None:
+    members = job(tmp_path, (10, 110), (10, 110))
+    idle = run_folder(tmp_path / "idle", 2, 3, call("cudaFree", 0, 10, 1))
+    members.append(RankCapture("rank 2", 2, CaptureReader(idle / EXPORT)))
+    answer, lines = answered(members)
+    assert [rank.window_ns for rank in answer.ranks] == [STEADY * STEP_NS, STEADY * STEP_NS, 0]
+    assert "busy: rank 0 99 %, rank 1 99 %, rank 2 0 %" in lines
+
+
+def test_who_waits_is_unknown_if_a_capture_has_several_ranks(tmp_path: Path) -> None:
+    """Two nodes with a capture each, and a process for each GPU in it."""
+    members = []
+    for node in range(2):
+        rows = [
+            changed(one, **{("globalPid" if "globalPid" in one.cells else "globalTid"): process << 24})
+            for process in (5, 6)
+            for one in looped(*step(10, (110, 510)[node]), steps=STEPS)
+        ]
+        path = run_folder(tmp_path, node, 2, *rows)
+        members.append(RankCapture(f"rank {node}", node, CaptureReader(path / EXPORT)))
+    answer, _ = answered(members)
+    assert [rank.waiting_ns for rank in answer.ranks] == [None, None]
+    assert "waiting_for_rank" not in {one.kind for one in answer.findings}
+
+
+def test_a_rank_without_steps_leaves_steps_out_of_the_headline(tmp_path: Path) -> None:
+    members = job(tmp_path, (10, 110), (10, 510))
+    path = run_folder(tmp_path / "short", 1, 2, *looped(*step(10, 510), steps=1))
+    members[1] = replace(members[1], capture=CaptureReader(path / EXPORT))
+    answer, lines = answered(members)
+    assert answer.scope == "judged part"
+    assert not any("step" in line for line in lines if " would save " in line or line.startswith("GPUs busy"))
 
 
 def test_one_rank_is_no_job(tmp_path: Path) -> None:

@@ -15,10 +15,12 @@ REPORT = "rank_collectives"
 ALL_GATHER = "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096>)"
 CREATED, CALLED = 6, 7  # schemas of payloads
 SCHEMAS = [
-    row("NVTX_PAYLOAD_SCHEMA_ENTRIES", schemaId=CREATED, name="NCCL communicator ID", offset=None),
-    row("NVTX_PAYLOAD_SCHEMA_ENTRIES", schemaId=CREATED, name="No. of ranks", offset=8),
-    row("NVTX_PAYLOAD_SCHEMA_ENTRIES", schemaId=CALLED, name="NCCL communicator ID", offset=None),
-    row("NVTX_PAYLOAD_SCHEMA_ENTRIES", schemaId=CALLED, name="Message size [bytes]", offset=8),
+    row(
+        "NVTX_PAYLOAD_SCHEMA_ENTRIES", domainId=3, schemaId=CREATED, name="NCCL communicator ID", offset=None
+    ),
+    row("NVTX_PAYLOAD_SCHEMA_ENTRIES", domainId=3, schemaId=CREATED, name="No. of ranks", offset=8),
+    row("NVTX_PAYLOAD_SCHEMA_ENTRIES", domainId=3, schemaId=CALLED, name="NCCL communicator ID", offset=None),
+    row("NVTX_PAYLOAD_SCHEMA_ENTRIES", domainId=3, schemaId=CALLED, name="Message size [bytes]", offset=8),
 ]
 
 
@@ -55,8 +57,8 @@ def test_sizes_and_bandwidth_of_an_all_reduce(tmp_path: Path, form: str) -> None
     members = [rank(tmp_path, number, 4000, 4000, 100, form=form) for number in range(2)]
     # Two all-reduces of 4,000 bytes take 20 ns each: 200 bytes/ns; 2(n-1)/n of two ranks is 1.
     assert table_over(members, REPORT).rows() == [
-        ("AllReduce", "Sum", "f32", "4d", 2, 4000, 2, 16.0, 40, 20.0, 160, 200e9, 200e9),
-        ("AllReduce", "Sum", "f32", "4d", 2, 100, 1, 16.0, 20, 20.0, 80, 5e9, 5e9),
+        ("AllReduce", "f32", "4d", 2, 4000, 2, 16.0, 40, 20.0, 160, 200e9, 200e9),
+        ("AllReduce", "f32", "4d", 2, 100, 1, 16.0, 20, 20.0, 80, 5e9, 5e9),
     ]
 
 
@@ -106,13 +108,79 @@ def test_a_damaged_payload_says_nothing(tmp_path: Path, data: bytes) -> None:
 @pytest.mark.parametrize(
     ("kernel", "expected"),
     [
-        ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(x)", ("AllReduce", "Sum", "bf16")),
-        ("ncclKernel_AllReduce_RING_LL_Sum_float(x)", ("AllReduce", "Sum", "f32")),
-        ("ncclDevKernel_ReduceScatter_SumPostDiv_u32_RING_LL(x)", ("ReduceScatter", "SumPostDiv", "u32")),
-        ("ncclKernel_AllGather_RING_LL_Sum_int8_t(x)", ("AllGather", None, None)),  # its type is no data type
-        ("ncclDevKernel_AllReduce_New_f4_RING_LL(x)", ("AllReduce", None, None)),
-        ("cross_device_reduce_1stage<float>(x)", ("cross_device_reduce_1stage", None, None)),
+        ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(x)", ("AllReduce", "bf16")),
+        ("ncclKernel_AllReduce_RING_LL_Sum_float(x)", ("AllReduce", "f32")),
+        ("ncclKernel_AllReduce_RING_LL_Sum___nv_bfloat16(x)", ("AllReduce", "bf16")),
+        ("ncclDevKernel_ReduceScatter_Sum_u32_RING_LL(x)", ("ReduceScatter", "int32")),  # of int32, too
+        ("ncclKernel_AllReduce_RING_LL_Sum_int64_t(x)", ("AllReduce", "int64")),
+        ("ncclKernel_AllGather_RING_LL_Sum_int8_t(x)", ("AllGather", None)),  # its type is no data type
+        ("ncclDevKernel_AllReduce_New_f4_RING_LL(x)", ("AllReduce", None)),
+        ("cross_device_reduce_1stage<float>(x)", ("cross_device_reduce_1stage", None)),
     ],
 )
-def test_what_a_name_says(kernel: str, expected: tuple[str, str | None, str | None]) -> None:
+def test_what_a_name_says(kernel: str, expected: tuple[str, str | None]) -> None:
     assert named(kernel) == expected
+
+
+def of_text(folder: Path, text: str) -> list[tuple[Any, ...]]:
+    """Communicator and size of a collective of two ranks whose payload is this text."""
+
+    def one(number: int) -> RankCapture:
+        rows = [nvtx("nccl", 0, 10, domainId=3, jsonText=text), call("cudaLaunchKernel", 1, 9, 1)]
+        return member(folder, number, *rows, kernel(ALL_REDUCE, 10, 20, 1))
+
+    return values_of(table_over([one(0), one(1)], REPORT), "communicator", "size_bytes")
+
+
+@pytest.mark.parametrize(
+    ("number", "communicator", "size"),
+    [
+        ('"0x4d"', "4d", 0x4D),
+        ('"4,000"', "fa0", 4000),
+        ("007", "7", 7),
+        (str(2**64 - 1), "f" * 16, None),  # no size of a message
+        (",", None, None),
+        ("1.5e6", None, None),
+        ("9" * 5000, None, None),
+    ],
+)
+def test_numbers_in_a_text(tmp_path: Path, number: str, communicator: str | None, size: int | None) -> None:
+    text = f'{{"NCCL communicator ID":{number},"Message size [bytes]":{number}}}'
+    assert of_text(tmp_path, text) == [(communicator, size)]
+
+
+def test_a_schema_of_another_library_is_not_that_of_nccl(tmp_path: Path) -> None:
+    """Libraries number their schemas alike, from the same number on."""
+
+    def one(number: int) -> RankCapture:
+        ranges = [nvtx("other", 0, 10, domainId=4, **called("blob", 4000))]
+        return member(
+            tmp_path,
+            number,
+            *SCHEMAS,
+            *ranges,
+            call("cudaLaunchKernel", 1, 9, 1),
+            kernel(ALL_REDUCE, 10, 20, 1),
+        )
+
+    table = table_over([one(0), one(1)], REPORT)
+    assert values_of(table, "communicator", "size_bytes") == [(None, None)]
+
+
+def test_two_payloads_of_one_time_are_no_error(tmp_path: Path) -> None:
+    both = [nvtx("ncclCommInitRank", 0, 10, domainId=3, **called("json", 4000))]
+    members = [rank(tmp_path, number, 4000, form="json") for number in range(2)]
+    assert table_over(members, REPORT).rows()[0][4] == 4000
+    damaged = [
+        member(
+            tmp_path / "x",
+            number,
+            *both,
+            nvtx("ncclCommInitRank", 0, 10, domainId=3, **created("json", 2)),
+            nvtx("nccl", "0", 10, domainId=3, **called("json", 4000)),
+            call("cudaLaunchKernel", 1, 9, 1),
+            kernel(ALL_REDUCE, 10, 20, 1),
+        )
+        for number in range(2)
+    ]
+    assert values_of(table_over(damaged, REPORT), "communicator") == [("4d",)]

@@ -185,7 +185,9 @@ def test_communicators_are_told_apart_where_the_capture_has_them(tmp_path: Path,
     """Ranks 0 and 1 share a communicator, ranks 2 and 3 another; rank 1 and rank 3 are late in theirs."""
 
     def rank(number: int, communicator: int, starts: int, ends: int) -> RankCapture:
-        rows = [row("NVTX_PAYLOAD_SCHEMA_ENTRIES", schemaId=7, name="NCCL communicator ID", offset=8)]
+        rows = [
+            row("NVTX_PAYLOAD_SCHEMA_ENTRIES", domainId=3, schemaId=7, name="NCCL communicator ID", offset=8)
+        ]
         for k in range(6):
             at = k * MS
             rows += [

@@ -400,7 +400,7 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
         "memory_grows",
         {"grown_bytes": 70, "of_steps": 7, "range": "net/layer"},
         "GPU memory grows",
-        "70 B more after 7 steps, never less, most in 'net/layer'; free or reuse what a step keeps",
+        "70 B more after 7 steps, no step ends with less, most in 'net/layer'; free or reuse what steps keep",
         "",
     ),
     (
