@@ -368,7 +368,7 @@ def test_json_says_what_was_not_collected_instead_of_failing(cli: Cli, export: P
     done = cli("report", export, "-r", "osrt_sum", "--format", "json", "--device", "0")
     document = json.loads(done.stdout)
     assert done.returncode == 0
-    assert (document["format"], document["version"]) == ("nsyswrap-reports", 3)
+    assert (document["format"], document["version"]) == ("nsyswrap-reports", 4)
     assert document["window"]["devices"] == [0]
     assert document["reports"][0]["rows"] == []
     assert document["reports"][0]["notes"][0].startswith("not collected: ")

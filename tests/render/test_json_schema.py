@@ -117,7 +117,7 @@ def test_real_captures_fit(name: str) -> None:
 def test_the_envelope_is_always_the_same() -> None:
     assert json.loads(json_format.as_one([])) == {
         "format": "nsyswrap-reports",
-        "version": 3,
+        "version": 4,
         "tool": {"name": "nsyswrap", "version": __version__},
         "captures": [],
         "window": {"time": None, "nvtx": None, "devices": [], "processes": [], "clip": None},
