@@ -117,8 +117,9 @@ class RankShare:
     ``exposed_ns`` is the time in communication kernels without own work on that GPU. ``blocking_ns`` is the
     part of it in which launched work waited for them, ``waiting_ns`` that in which the rank waited for other
     ranks in matched collectives; None if unknown. It may have waited in ``unmatched_ns``, other communication
-    that is exposed, too. A rank without GPU work has a window of 0. ``last`` counts the ``collectives`` in which the rank arrived last.
-    ``cost_percent`` has the findings on this rank, with the share of its time that each is about.
+    that is exposed, too. A rank without GPU work has a window of 0. ``last`` counts the ``collectives`` in
+    which the rank arrived last. ``cost_percent`` has the findings on this rank, with the share of its time
+    that each is about.
     """
 
     label: str
@@ -187,7 +188,7 @@ def answer_of(capture: Capture) -> Answer:
     withheld = withheld_because(capture)
     advice = Advice([], [], []) if withheld or not processes else advice_of(capture)
     main = main_process(processes)
-    devices = tuple(_devices(capture.whole, processes))
+    devices = tuple(device_times(capture.whole, processes))
     steady = main is not None and main.steps.has_steady
     whole = "selected part" if capture.view.selection.windowed else "whole capture"
     chosen = parse_choice(capture.view.steps)[1] is not None
@@ -211,12 +212,12 @@ def answer_of(capture: Capture) -> Answer:
 
 def whole_answer(capture: Capture) -> Answer:
     """Return how busy the GPU was in all of a capture, its start-up included, without what to do about it."""
-    devices = tuple(_devices(capture.whole, whole_processes(capture)))
+    devices = tuple(device_times(capture.whole, whole_processes(capture)))
     return Answer("whole capture", None, None, None, devices, (), None, (), ())
 
 
-def _devices(whole: Capture, processes: Sequence[JudgedProcess]) -> Iterator[DeviceTime]:
-    """Yield what each GPU did; that of processes that share one together."""
+def device_times(whole: Capture, processes: Sequence[JudgedProcess]) -> Iterator[DeviceTime]:
+    """Yield what each GPU did for these processes; that of processes that share one together."""
     owned = {(b.global_pid, b.device_id): (process, b) for process in processes for b in process.budgets}
     for pair, (process, budget) in owned.items():
         sharing = [owned[other] for other in owners_of_gpus(whole)[pair] if other in owned]

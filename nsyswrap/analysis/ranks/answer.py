@@ -6,12 +6,13 @@ regularly late, only its findings count, and those of ranks that do not wait for
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from nsyswrap.analysis.advice import WORTH_PERCENT, waiting_for_rank
-from nsyswrap.analysis.answer import Answer, RankShare, answer_of
+from nsyswrap.analysis.answer import Answer, DeviceTime, RankShare, answer_of, device_times
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.judged_process import JudgedProcess, judged_processes, main_process
 from nsyswrap.analysis.ranks.collectives import communicates
@@ -19,6 +20,7 @@ from nsyswrap.analysis.ranks.job import make_job
 from nsyswrap.analysis.ranks.members import RankCapture
 from nsyswrap.analysis.ranks.waiting import waiting
 from nsyswrap.analysis.step_budget import COMMUNICATION
+from nsyswrap.capture.capture import Capture
 
 MIXED = "judged part"
 _FEWEST = 2
@@ -51,7 +53,7 @@ def answer_of_ranks(members: Sequence[RankCapture]) -> Answer | None:
     return replace(
         main,
         scope=main.scope if len(scopes) == 1 else MIXED,
-        devices=tuple(device for answer in answers for device in answer.devices),
+        devices=tuple(_devices(views, of_views)),
         findings=findings,
         withheld=withheld,
         remarks=tuple(remark for answer in answers for remark in answer.remarks),
@@ -63,6 +65,15 @@ def answer_of_ranks(members: Sequence[RankCapture]) -> Answer | None:
             for number, member in enumerate(members)
         ),
     )
+
+
+def _devices(views: Sequence[Capture], of_views: Sequence[Sequence[JudgedProcess]]) -> Iterator[DeviceTime]:
+    """Yield what each GPU did. Ranks of one capture may share one."""
+    by_file: dict[Path, tuple[Capture, list[JudgedProcess]]] = {}
+    for view, processes in zip(views, of_views, strict=True):
+        by_file.setdefault(view.path, (view.whole, []))[1].extend(processes)
+    for whole, processes in by_file.values():
+        yield from device_times(whole, processes)
 
 
 def _communicates(process: JudgedProcess) -> bool:

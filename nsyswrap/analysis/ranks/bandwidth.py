@@ -23,7 +23,10 @@ ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER = "AllReduce", "AllGather", "ReduceScatte
 _TYPES = {
     **{name: name for name in ("f16", "bf16", "f32", "f64", "f8e4m3", "f8e5m2")},
     **{f"{sign}{bits}": f"int{bits}" for sign in ("i", "u", "int", "uint") for bits in (8, 32, 64)},
-    **{"half": "f16", "float": "f32", "double": "f64", "bfloat16": "bf16"},
+    "half": "f16",
+    "float": "f32",
+    "double": "f64",
+    "bfloat16": "bf16",
 }
 
 

@@ -8,10 +8,10 @@ arrived. So the last rank has the shortest kernel, and the extra time of the oth
 This holds for all-reduce, all-gather, reduce-scatter and all-to-all. In a broadcast or a send one side may
 run ahead: those kernels count as communication but are not matched. Communicators are told apart where the
 captures have the payloads of NCCL's NVTX ranges, which nsys exports only with --include-json or
---include-blobs, and which name it from NCCL 2.26 on. NCCL puts the id of the communicator into the range of each call; the id is the same on all
-its ranks, and a kernel belongs to the range that launched it. Elsewhere all ranks with collectives of a name
-count as one group. If the kernels of a group are not at the same time, even with the clocks shifted to fit,
-they are not the same collectives.
+--include-blobs. From version 2.26 on, NCCL puts the id of the communicator into the range of each call; the
+id is the same on all its ranks, and a kernel belongs to the range that launched it. Elsewhere all ranks with
+collectives of a name count as one group. If the kernels of a group are not at the same time, even with the
+clocks shifted to fit, they are not the same collectives.
 """
 
 from __future__ import annotations
@@ -152,12 +152,14 @@ def _in_json(text: object) -> dict[str, int]:
 
 
 def _offsets(export: Export) -> dict[int, dict[int, dict[str, int]]]:
-    """Return where the fields of NCCL are in a payload, by domain and schema: libraries number theirs alike."""
+    """Return where NCCL's fields are in a payload, by domain and schema: libraries number theirs alike."""
     if not {"domainId", "schemaId", "name", "offset"} <= set(export.tables.get(_ENTRIES, ())):
         return {}
     offsets: dict[int, dict[int, dict[str, int]]] = {}
-    fields = (("domainId", "int"), ("schemaId", "int"), ("name", "text"), ("offset", "int"))
-    for domain, number, name, offset in export.select(_ENTRIES, *fields):
+    rows = export.select(
+        _ENTRIES, ("domainId", "int"), ("schemaId", "int"), ("name", "text"), ("offset", "int")
+    )
+    for domain, number, name, offset in rows:
         if name in _NUMBERS and domain is not None and number is not None:
             offsets.setdefault(domain, {}).setdefault(number, {})[name] = offset or 0
     return offsets

@@ -85,9 +85,9 @@ def answer_lines(capture: Capture, answer: Answer) -> list[AnswerLine]:
 def _busy_lines(answer: Answer) -> Iterator[AnswerLine]:
     shares = shares_of(answer)
     percent = 100 * shares.fraction(shares.busy)
-    several = len(answer.ranks) > 1 or len({device.device_id for device in answer.devices}) > 1
+    gpus = answer.devices if answer.ranks else {device.device_id for device in answer.devices}
     level: Level = "bad" if percent < _MOSTLY_PERCENT else "warning" if percent < _WELL_PERCENT else "good"
-    head = f"{'GPUs' if several else 'GPU'} busy {shares.text(shares.busy)} % of {part_name(answer)}"
+    head = f"{'GPUs' if len(gpus) > 1 else 'GPU'} busy {shares.text(shares.busy)} % of {part_name(answer)}"
     busy_text, idle_text = (f"{shares.text(units)} %" for units in (shares.busy, shares.idle))
     steps = answer.steps
     each = {"steps.mean_ns": duration(steps.mean_ns)} if steps and not _skewed(steps) else {}
@@ -104,10 +104,10 @@ def _busy_lines(answer: Answer) -> Iterator[AnswerLine]:
         text = _parts("idle", shares, shares.idle, shares.idle_parts, bar=not mostly)
         marks = _figures(answer, {"idle_percent": idle_text})
         yield AnswerLine(text, "shares", bar=() if mostly else bar, figures=marks)
+    if any(device.shared_with for device in answer.devices) or (len(answer.devices) > 1 and not answer.ranks):
+        yield _devices(answer)
     if answer.ranks:
         yield from rank_lines(answer)
-    elif len(answer.devices) > 1 or answer.devices[0].shared_with:
-        yield _devices(answer)
 
 
 def _utilization(answer: Answer) -> Iterator[AnswerLine]:
@@ -407,7 +407,9 @@ def _moving(answer: Answer) -> list[AnswerLine]:
 
 def _commands(answer: Answer) -> Iterator[AnswerLine]:
     findings = len(_worth(answer))
-    if findings > _MOST:
+    if answer.ranks:
+        yield AnswerLine("Advice on each rank alone, with a line of code", "note", typed="--advice")
+    elif findings > _MOST:
         more = findings - _MOST
         text = f"{counted(more, 'more findings')}, and advice on all"
         yield AnswerLine(text, "note", typed="--advice")

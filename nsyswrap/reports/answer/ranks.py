@@ -16,20 +16,22 @@ def rank_lines(answer: Answer) -> Iterator[AnswerLine]:
     """Yield how busy each rank was, and which part of its communication is exposed, blocking and waiting."""
     ranks = answer.ranks
     yield _by_rank("busy", ranks, [_percent(rank.busy_ns, rank) for rank in ranks])
-    exposed = answer.share(sum(rank.exposed_ns for rank in ranks))
+    window_ns = max(sum(rank.window_ns for rank in ranks), 1)  # of GPUs that ranks share once for each
+    exposed = 100.0 * sum(rank.exposed_ns for rank in ranks) / window_ns
     if exposed < _WORTH_PERCENT:
         return
     waits = [rank.waiting_ns for rank in ranks if rank.waiting_ns is not None]
     is_known = len(waits) == len(ranks)
+    waiting = 100.0 * sum(waits) / window_ns
     parts = [f"{whole_percent(exposed)} of the {answer.scope}"]
     if is_known:
-        unmatched = answer.share(sum(rank.unmatched_ns for rank in ranks))
+        unmatched = 100.0 * sum(rank.unmatched_ns for rank in ranks) / window_ns
         at_least = "at least " if unmatched >= _WORTH_PERCENT else ""  # a broadcast or a send may wait, too
-        parts.append(f"{at_least}{whole_percent(answer.share(sum(waits)))} waiting for other ranks")
+        parts.append(f"{at_least}{whole_percent(waiting)} waiting for other ranks")
     else:
         parts.append("waiting for other ranks unknown")
     yield AnswerLine(f"exposed communication {', '.join(parts)}", "detail")
-    if is_known and answer.share(sum(waits)) >= _WORTH_PERCENT:
+    if is_known and waiting >= _WORTH_PERCENT:
         yield _by_rank("waiting", ranks, [_percent(ns, rank) for ns, rank in zip(waits, ranks, strict=True)])
     blocking = [_percent(rank.blocking_ns, rank) for rank in ranks if rank.blocking_ns is not None]
     blocked = [rank for rank in ranks if rank.blocking_ns is not None]

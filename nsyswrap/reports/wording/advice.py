@@ -332,7 +332,8 @@ WORDINGS: Mapping[FindingKind, Wording] = {
     ),
     "memory_grows": Wording(
         "GPU memory grows",
-        "{grown_bytes} more after {of_steps:steps}, no step ends with less{where}; free or reuse what steps keep",
+        "{grown_bytes} more after {of_steps:steps}, no step ends with less{where}; free or reuse what steps "
+        "keep",
     ),
     "memory_in_steps": Wording(
         "Allocations in the steps",

@@ -15,7 +15,7 @@ from tiny_export import Row, call, changed, kernel
 
 from nsyswrap.analysis.answer import Answer
 from nsyswrap.analysis.ranks.answer import answer_of_ranks
-from nsyswrap.analysis.ranks.members import RankCapture
+from nsyswrap.analysis.ranks.members import RankCapture, processes
 from nsyswrap.api import CaptureReader
 from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.reports.answer import answer_lines
@@ -70,6 +70,7 @@ def test_a_rank_with_more_work_is_told_to_share_it(tmp_path: Path) -> None:
     assert "waiting: rank 0 40 %, rank 1 0 %" in lines
     assert "Waiting for a rank: rank 0 waited 2.80 µs for rank 1" in lines
     assert "Equal work on all ranks would save at most 40 % of a step (400 ns of 1.00 µs)" in lines
+    assert "Advice on each rank alone, with a line of code: --advice" in lines
     # What is left of the communication: 90 ns on both.
     assert [(one.kind, one.ceiling_ns) for one in answer.findings] == [
         ("waiting_for_rank", STEADY * 400),
@@ -158,9 +159,26 @@ def test_who_waits_is_unknown_if_a_capture_has_several_ranks(tmp_path: Path) -> 
         ]
         path = run_folder(tmp_path, node, 2, *rows)
         members.append(RankCapture(f"rank {node}", node, CaptureReader(path / EXPORT)))
-    answer, _ = answered(members)
+    answer, lines = answered(members)
     assert [rank.waiting_ns for rank in answer.ranks] == [None, None]
+    assert any(line.endswith("waiting for other ranks unknown") for line in lines)
     assert "waiting_for_rank" not in {one.kind for one in answer.findings}
+
+
+def test_a_gpu_that_ranks_share_is_busy_for_both(tmp_path: Path) -> None:
+    """Process 5 works in 500 of 1,000 ns, process 6 in 300 others."""
+
+    def rows(pid: int, begins: int, ends: int) -> list[Row]:
+        one = [call("cudaLaunchKernel", 0, 10, 1, pid=pid), kernel("gemm", begins, ends, 1, pid=pid)]
+        return looped(*one, steps=STEPS, pid=pid)
+
+    path = run_folder(tmp_path, 0, 1, *rows(5, 10, 510), *rows(6, 600, 900))
+    members = processes(CaptureReader(path / EXPORT))
+    answer, lines = answered(members)
+    assert [rank.busy_ns for rank in answer.ranks] == [STEADY * 500, STEADY * 300]
+    assert lines[0].startswith("GPU busy 80 % of ")
+    assert "GPU 0, shared by 2 processes: 80 %" in lines
+    assert "busy: process 5 50 %, process 6 30 %" in lines
 
 
 def test_a_rank_without_steps_leaves_steps_out_of_the_headline(tmp_path: Path) -> None:

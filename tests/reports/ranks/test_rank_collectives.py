@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from rank_exports import ALL_REDUCE, FAST, SLOW, member, steps, table_over
 from report_tables import values_of
-from tiny_export import Row, call, kernel, nvtx, row
+from tiny_export import Row, call, changed, kernel, nvtx, row
 
 from nsyswrap.analysis.ranks.bandwidth import named
 from nsyswrap.analysis.ranks.members import RankCapture
@@ -177,7 +177,7 @@ def test_two_payloads_of_one_time_are_no_error(tmp_path: Path) -> None:
             number,
             *both,
             nvtx("ncclCommInitRank", 0, 10, domainId=3, **created("json", 2)),
-            nvtx("nccl", "0", 10, domainId=3, **called("json", 4000)),
+            changed(nvtx("nccl", 0, 10, domainId=3, **called("json", 4000)), start="damaged"),
             call("cudaLaunchKernel", 1, 9, 1),
             kernel(ALL_REDUCE, 10, 20, 1),
         )
