@@ -26,6 +26,7 @@ with lazy_imports():  # --help needs none of these
     from nsyswrap.record.batch import plan as plans
 
 _EXECUTORS = executors.by_name()
+_LIMITED = next(name for name, executor in _EXECUTORS.items() if "max_running" in executor.options)
 _by_option = option(
     BATCH, "--by", default="", metavar="COLUMN", show_default="kernel_ns", help="Compare by this column."
 )
@@ -43,9 +44,9 @@ _running_options = with_options(
         BATCH,
         "--executor",
         type=click.Choice(executors.NAMES),
+        metavar="WHERE",
         default=executors.NAMES[0],
-        show_default=True,
-        help="Choose where to run.",
+        help=f"Run here or elsewhere: {', '.join(executors.NAMES)}.",
     ),
     *(table_options(executor.options) for executor in _EXECUTORS.values()),
     output_option("Use this folder.", group=BATCH, show_default="nsyswrap-runs/<name>"),
@@ -82,7 +83,7 @@ def command() -> None:
     "run",
     examples=(
         "nsyswrap batch run plan.toml --gpus 0,1",
-        f"nsyswrap batch run plan.toml --executor {executors.NAMES[-1]} --max-running 4",
+        f"nsyswrap batch run plan.toml --executor {_LIMITED} --max-running 4",
     ),
 )
 @click.argument("plan", type=PATH, metavar="PLAN.toml")

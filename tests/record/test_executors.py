@@ -4,6 +4,7 @@ import ast
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -106,7 +107,9 @@ def test_a_new_executor_has_options_settings_and_a_preview(folder: Path) -> None
     assert unset.returncode == 2
     assert "sweep: --one_by_one: there is no speed" in unset.stderr
     assert "write speed = 1" in unset.stderr
-    assert "--executor [local|slurm|one_by_one]" in with_one_by_one(folder, "run", "--help").stdout
+    shown = with_one_by_one(folder, "run", "--help").stdout
+    assert re.search(r"--executor WHERE +Run here or elsewhere: local, .*one_by_one\.\n", shown)
+    assert "--executor slurm --max-running 4" in shown  # not the last one, which lacks that option
 
 
 def test_the_interruption_of_a_new_executor_is_an_exit_code(folder: Path) -> None:
