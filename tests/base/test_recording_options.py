@@ -2,12 +2,14 @@
 
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
 
 import nsyswrap
 from nsyswrap.api.gpu_profile import Profiler
+from nsyswrap.base.nsys.command import profile_argv
 from nsyswrap.base.nsys.options import OPTIONS, RecordingOptions
 from nsyswrap.record.batch.plan.toml_table import NSYS
 from nsyswrap.record.batch.task import TaskSpec
@@ -52,8 +54,8 @@ def test_no_two_options_share_a_name_or_a_position() -> None:
     assert sorted(positions) == list(range(1, len(NSYS) + 1))
 
 
-@pytest.mark.parametrize("name", OPTIONS)
-def test_spec_json_has_each_option_but_the_share(name: str) -> None:
+def without_and_with(name: str) -> tuple[RecordingOptions, RecordingOptions]:
+    """Options that differ in this one alone; both have what it needs."""
     values: dict[str, Any] = {"flag": not getattr(RecordingOptions(), name), "texts": ("x",)}
     values |= {"text": "cuda", "count": 1, "seconds": 1.5, "delay": 0.5}
     special = {"env": {"K": "v"}, "nvcc": ("-O3",), "steps": "1-2", "share": "group"}
@@ -63,6 +65,16 @@ def test_spec_json_has_each_option_but_the_share(name: str) -> None:
     if name == "capture_range_end":
         needed = {"capture_range": "cudaProfilerApi"}
     value = "module" if name == "step_at" else value
-    options = RecordingOptions(**{**needed, name: value})
-    plain = TaskSpec("x", {}, 1, "/", options=RecordingOptions(**needed)).as_json()
-    assert (TaskSpec("x", {}, 1, "/", options=options).as_json() != plain) is bool(OPTIONS[name].stored)
+    return RecordingOptions(**needed), RecordingOptions(**{**needed, name: value})
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_spec_json_has_each_option_but_the_share(name: str) -> None:
+    plain, given = (TaskSpec("x", {}, 1, "/", options=one).as_json() for one in without_and_with(name))
+    assert (given != plain) is bool(OPTIONS[name].stored)
+
+
+@pytest.mark.parametrize("name", [name for name, row in OPTIONS.items() if row.nsys])
+def test_nsys_is_told_each_option_that_it_has(name: str) -> None:
+    plain, given = (profile_argv("nsys", one, Path("report"), ["true"]) for one in without_and_with(name))
+    assert given != plain, f"profile_argv in nsyswrap/base/nsys/command.py passes no {name} to nsys"
