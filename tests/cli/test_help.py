@@ -95,7 +95,7 @@ def test_all_commands_are_tested() -> None:
 def test_the_help_fits_on_a_screen(words: tuple[str, ...]) -> None:
     command, context = command_at(words)
     lines = command.get_help(context).splitlines()
-    assert len(lines) <= MOST_LINES
+    assert len(lines) <= MOST_LINES, "mark an option as rare: --help-all has it"
     assert [line for line in lines if len(line) > WIDTH] == []
 
 
@@ -111,7 +111,9 @@ def test_each_option_has_a_heading_and_one_line(words: tuple[str, ...]) -> None:
     text = command.get_help(context)
     for terms in command.sections(context).values():
         for term, line in terms.items():
-            assert any(term in one and one.endswith(line) for one in text.splitlines()), (term, line)
+            assert any(term in one and one.endswith(line) for one in text.splitlines()), (
+                f"{term} and its help need one line of {WIDTH} columns: shorten one of them"
+            )
 
 
 @every_command

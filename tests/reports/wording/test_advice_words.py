@@ -700,7 +700,7 @@ def test_words(
 
 
 def test_every_kind_has_words() -> None:
-    assert {case[0] for case in CASES} == {*get_args(FindingKind)}
+    assert {case[0] for case in CASES} == {*get_args(FindingKind)}, "CASES above needs one of each kind"
 
 
 # Causes of the busy GPU of a framework have words that depend on their own numbers.
