@@ -105,7 +105,7 @@ class SchedulerJob:
 class Executor(Protocol):
     """Runs the runs of a batch. Only ``run`` has to be defined."""
 
-    # Options that only this executor takes, by the keys of their values in ``Request.options``.
+    # Options that only this executor takes, by the keys of their values in ``BatchRequest.options``.
     options: ClassVar[Mapping[str, OptionSpec]] = {}
     # What to do instead of an option of another executor: flag -> text.
     advice: ClassVar[Mapping[str, str]] = {}
