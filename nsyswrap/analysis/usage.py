@@ -33,7 +33,7 @@ _MANAGED_STATIC = 6
 MEMORY_KINDS = ("GPU memory", "managed memory", "pinned host memory", "other memory")
 GPU_MEMORY, PINNED_MEMORY = MEMORY_KINDS[0], MEMORY_KINDS[2]
 _MEMORY_KIND = {**dict.fromkeys(ON_DEVICE, 0), MANAGED: 1, _MANAGED_STATIC: 1, PINNED: 2}
-_FIELDS = ("start_ns", "address", "bytes", "operation", "global_pid", "device_id", "mem_kind", "row")
+_FIELDS = ("start_ns", "address", "bytes", "operation", "global_pid", "device_id", "mem_kind", "pool", "row")
 
 
 class MemoryUse(NamedTuple):
@@ -50,7 +50,7 @@ class Allocations(NamedTuple):
     """Allocations of memory in order of their rows.
 
     ``memory_kind`` is a position in MEMORY_KINDS, ``row`` that among the events of the whole capture, and
-    ``end_ns`` is STILL_HELD for what was not freed.
+    ``end_ns`` is STILL_HELD for what was not freed. ``pool`` is MISSING or 0 without a pool of CUDA.
     """
 
     global_pid: NDArray[np.int64]
@@ -59,6 +59,7 @@ class Allocations(NamedTuple):
     start_ns: NDArray[np.int64]
     end_ns: NDArray[np.int64]
     bytes: NDArray[np.int64]
+    pool: NDArray[np.int64]
     row: NDArray[np.int64]
 
     def of(self, rows: NDArray[Any]) -> Allocations:
@@ -74,14 +75,14 @@ def allocations_of(capture: Capture) -> Allocations:
     if not capture.has(MEMORY_USE):
         return Allocations(*(np.empty(0, np.int64) for _ in Allocations._fields))
     columns = capture.columns(MEMORY_USE, *_FIELDS).values()
-    time, address, size, operation, process, device, kind, row = columns
+    time, address, size, operation, process, device, kind, pool, row = columns
     memory_kind = np.full(len(kind), len(MEMORY_KINDS) - 1)
     for number, of in _MEMORY_KIND.items():
         memory_kind[kind == number] = of
     order, same = _by_address(time, address, process)
     end = np.full(len(time), STILL_HELD)
     end[order[:-1][same]] = time[order[1:][same]]
-    return Allocations(process, device, memory_kind, time, end, size, row - 1).of(
+    return Allocations(process, device, memory_kind, time, end, size, pool, row - 1).of(
         np.flatnonzero(operation != FREED)
     )
 

@@ -340,6 +340,7 @@ EVENTS: dict[str, EventKind] = {
             "bytes": _BYTES,
             "mem_kind": _int("memKind"),
             "operation": _int("memoryOperationType"),
+            "pool": _optional("localMemoryPoolAddress"),
             "correlation_id": _optional("correlationId"),
         },
     ),

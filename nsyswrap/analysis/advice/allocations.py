@@ -27,12 +27,13 @@ from nsyswrap.analysis.usage import (
     held_over_time,
     unknown_frees,
 )
+from nsyswrap.base.constants import MISSING
 
 _NEAR = 0.9  # of the memory of the GPU
 _LEAST_STEPS = 6  # fewer show no trend
 _PARTS = 3  # of the steps, in each of which memory has to grow
 _LEAST_GROWTH = 0.01  # of what is held at first
-_MOST_STEPS_WITHOUT = 0.1  # allocations
+_MOST_OTHERS = 0.1  # of the steps: those that do not allocate, or do not free it again
 _FREED = 0.5  # of what a step allocates: with less freed in the same step, memory grows or moves
 
 
@@ -71,21 +72,20 @@ def grows(context: AdviceContext) -> Iterator[Finding]:
 
 
 def in_each_step(context: AdviceContext) -> Iterator[Finding]:
-    """Yield what the steps allocate, if nearly all of them do, and free most of it in the same step."""
+    """Yield what a step allocates if nearly all do and free most of it again; CUDA's pools cost little."""
     starts, ends = _windows(context)
     if len(starts) < _LEAST_STEPS:
         return
     for held in _by_device(context):
         step = np.searchsorted(starts, held.start_ns, "right") - 1
-        inside = (step >= 0) & (held.start_ns < ends[np.maximum(step, 0)])
-        counts = np.bincount(step[inside], minlength=len(starts))
-        if (counts == 0).mean() > _MOST_STEPS_WITHOUT:
-            continue
-        total = int(held.bytes[inside].sum())
+        inside = (step >= 0) & (held.start_ns < ends[np.maximum(step, 0)]) & np.isin(held.pool, (MISSING, 0))
         freed = inside & (held.end_ns <= ends[np.maximum(step, 0)])
-        if int(held.bytes[freed].sum()) < _FREED * total:
+        counts = np.bincount(step[inside], minlength=len(starts))
+        allocated, again = (np.bincount(step[of], held.bytes[of], len(starts)) for of in (inside, freed))
+        is_usual = (counts > 0) & (again >= _FREED * allocated)
+        if (~is_usual).mean() > _MOST_OTHERS:
             continue
-        numbers = {"allocations": int(np.median(counts)), "allocated_bytes": total // len(starts)}
+        numbers = {"allocations": int(np.median(counts)), "allocated_bytes": int(np.median(allocated))}
         yield _fact(context, "memory_in_steps", **numbers, range=_most(context, held, inside))
 
 

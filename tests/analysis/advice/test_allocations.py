@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from advised import STEP_NS, looped, new
 from copy_examples import gpu
-from tiny_export import Row, allocation, call, kernel
+from tiny_export import MEMORY_USE, Row, allocation, call, changed, kernel
 
 from nsyswrap.analysis.advice import advice_of
 from nsyswrap.api import CaptureReader, open_capture
@@ -96,6 +96,33 @@ def test_memory_that_each_step_allocates_and_frees(tmp_path: Path) -> None:
         "memory_in_steps": "Allocations in the steps: a step allocates 100 B in 1 call and frees most "
         "of it, most in 'step'; allocate before the loop or from a pool"
     }
+
+
+def test_memory_from_a_pool_is_no_finding(tmp_path: Path) -> None:
+    """cudaMallocAsync takes it from a pool of CUDA, which is what one would advise."""
+    rows = [
+        changed(one, localMemoryPoolAddress=0x7000) if one.table == MEMORY_USE else one
+        for step in range(STEPS)
+        for one in (*memory(1, at(step), 100), freed(1, at(step, 700)))
+    ]
+    assert said(tmp_path, *rows) == {}
+
+
+def test_one_large_step_is_not_what_a_step_allocates(tmp_path: Path) -> None:
+    sizes = [100] * (STEPS - 1) + [800]
+    rows = [
+        row
+        for step, size in enumerate(sizes)
+        for row in (*memory(1, at(step), size), freed(1, at(step, 700)))
+    ]
+    assert "a step allocates 100 B in 1 call" in said(tmp_path, *rows)["memory_in_steps"]
+
+
+def test_memory_that_few_steps_free_again_is_not_freed(tmp_path: Path) -> None:
+    """Steps keep 10 bytes each. Two of them free 200 more, which is most of all bytes."""
+    rows = [row for step in range(STEPS) for row in memory(step + 10, at(step), 10)]
+    rows += [row for step in (3, 5) for row in (*memory(1, at(step, 510), 200), freed(1, at(step, 700)))]
+    assert list(said(tmp_path, *rows)) == ["memory_grows"]
 
 
 def test_allocations_of_some_steps_are_not_those_of_each(tmp_path: Path) -> None:
