@@ -246,7 +246,12 @@ def waiting_for_rank(
     names = [member.label for member in job.members]
     found = Finding(
         "waiting_for_rank",
-        {**waits.late_rank(job), "waits": names[most], "late": names[late], "waited_ns": waited},
+        {
+            **waits.late_rank(job, is_late=True),
+            "waits": names[most],
+            "late": names[late],
+            "waited_ns": waited,
+        },
         NOTHING,
         waited,
         "bound",

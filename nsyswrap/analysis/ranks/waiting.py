@@ -185,8 +185,10 @@ def waiting(job: RankJob) -> RankWaits:
     return result
 
 
-def late_rank(job: RankJob) -> dict[str, Any]:
+def late_rank(job: RankJob, *, is_late: bool = False) -> dict[str, Any]:
     """Return the rank that the others wait for, as plain values by name; empty without matched collectives.
+
+    ``is_late`` means that the rank that is last most often is known to be late, so the outcome names it.
 
     ``outcome`` is "doubtful" (``doubt`` says why), "no waiting", "no single rank", or "one rank". The last
     has the rank that is late, how often it was the last, the rank that waited most for it, and the own GPU
@@ -205,9 +207,10 @@ def late_rank(job: RankJob) -> dict[str, Any]:
     times, of = int(result.last[late]), int(result.collectives[late])
     most = int(result.for_ns[:, late].argmax())
     share = float(result.for_ns[most, late] * 100 / max(int(gpu_ns[most]), 1))
-    if share < MATTERS_PERCENT and waited.max() < MATTERS_PERCENT:
+    matters = share >= MATTERS_PERCENT
+    if not is_late and not matters and waited.max() < MATTERS_PERCENT:
         return {"outcome": "no waiting", **numbers}
-    if share < MATTERS_PERCENT or not regular(times, of, len(job.members)):
+    if not is_late and not (matters and regular(times, of, len(job.members))):
         return {"outcome": "no single rank", "collectives": len(job.matched), **numbers}
     return {
         "outcome": "one rank",

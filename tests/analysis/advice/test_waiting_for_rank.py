@@ -8,6 +8,8 @@ from conftest import Cli
 from rank_exports import ALL_REDUCE
 from tiny_export import Row, call, changed, global_id, kernel, write
 
+from nsyswrap.reports.wording.advice import words
+
 STEPS, STEADY = 8, 7
 FAST, SLOW = 200, 300  # process ids
 
@@ -90,6 +92,13 @@ def test_five_collectives_may_be_chance(tmp_path: Path) -> None:
     # Those of the warm-up step count, too.
     assert "waiting_for_rank" not in stakes(tmp_path, *two(510, 600, steps=5))
     assert "waiting_for_rank" in stakes(tmp_path, *two(510, 600, steps=6))
+
+
+def test_a_few_judged_collectives_name_the_late_process(tmp_path: Path) -> None:
+    """Five of five may be chance, and the sixth in the warm-up tells that they are not."""
+    one = findings_of(new(tmp_path, *two(510, 600, steps=6)))["waiting_for_rank"]
+    assert (one.numbers["outcome"], one.numbers["last_times"], one.numbers["last_of"]) == ("one rank", 5, 5)
+    assert "process 300 was last in 5 of 5 collectives" in words(one).evidence
 
 
 def test_one_process_waits_for_none(tmp_path: Path) -> None:
