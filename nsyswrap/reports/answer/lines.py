@@ -409,6 +409,8 @@ def _commands(answer: Answer) -> Iterator[AnswerLine]:
     findings = len(_worth(answer))
     if answer.ranks:
         yield AnswerLine("Advice on each rank alone, with a line of code", "note", typed="--advice")
+        if answer.steps:
+            yield AnswerLine("Tables are of all steps and start-up, not of the steady part alone", "note")
     elif findings > _MOST:
         more = findings - _MOST
         text = f"{counted(more, 'more findings')}, and advice on all"

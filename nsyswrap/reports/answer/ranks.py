@@ -23,14 +23,13 @@ def rank_lines(answer: Answer) -> Iterator[AnswerLine]:
     waits = [rank.waiting_ns for rank in ranks if rank.waiting_ns is not None]
     is_known = len(waits) == len(ranks)
     waiting = 100.0 * sum(waits) / window_ns
-    parts = [f"{whole_percent(exposed)} of the {answer.scope}"]
-    if is_known:
-        unmatched = 100.0 * sum(rank.unmatched_ns for rank in ranks) / window_ns
-        at_least = "at least " if unmatched >= _WORTH_PERCENT else ""  # a broadcast or a send may wait, too
-        parts.append(f"{at_least}{whole_percent(waiting)} waiting for other ranks")
-    else:
-        parts.append("waiting for other ranks unknown")
-    yield AnswerLine(f"exposed communication {', '.join(parts)}", "detail")
+    unmatched = 100.0 * sum(rank.unmatched_ns for rank in ranks) / window_ns
+    at_least = "at least " if unmatched >= _WORTH_PERCENT else ""  # a broadcast or a send may wait, too
+    how = f"{at_least}{whole_percent(waiting)} waiting for other ranks"
+    how = how if is_known else "waiting for other ranks unknown"
+    part = f"exposed communication {whole_percent(exposed)}"
+    texts = [f"{part} of the {answer.scope}, {how}", f"{part}, {how}"]
+    yield first_line([AnswerLine(text, "detail") for text in texts])
     if is_known and waiting >= _WORTH_PERCENT:
         yield _by_rank("waiting", ranks, [_percent(ns, rank) for ns, rank in zip(waits, ranks, strict=True)])
     blocking = [_percent(rank.blocking_ns, rank) for rank in ranks if rank.blocking_ns is not None]

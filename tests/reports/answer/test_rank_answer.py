@@ -71,6 +71,7 @@ def test_a_rank_with_more_work_is_told_to_share_it(tmp_path: Path) -> None:
     assert "Waiting for a rank: rank 0 waited 2.80 µs for rank 1" in lines
     assert "Equal work on all ranks would save at most 40 % of a step (400 ns of 1.00 µs)" in lines
     assert "Advice on each rank alone, with a line of code: --advice" in lines
+    assert "Tables are of all steps and start-up, not of the steady part alone" in lines
     # What is left of the communication: 90 ns on both.
     assert [(one.kind, one.ceiling_ns) for one in answer.findings] == [
         ("waiting_for_rank", STEADY * 400),
