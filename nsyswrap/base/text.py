@@ -34,8 +34,12 @@ _ROUNDS = 4  # names that differ at several places need more than one pass
 _SUFFIXES = {".sqlite", ".nsys-rep", ".qdrep", ".qdstrm"}
 _CONTEXT = 3  # characters shown before the place where two names differ
 # Patterns are compiled when they are first used: `re` keeps them.
-# Of an absolute path. A slash after a bracket joins names, as in "step (0)/qkv", and that of </b> ends one.
-_FOLDERS = r"(?<![\w./~)\]}>-])(?!(?<=<)/[^\s/'\"<]*(?:[\s'\"<]|$))/(?=[^\s/])(?:[^\s/'\"]+/)*"
+# Of an absolute path. A slash after a bracket joins names, as in "step (0)/qkv" and "t<3>/u", and that of
+# </b> ends one. The slash of a shell's redirection begins a path, as in "2>/home/me/log".
+_FOLDERS = (
+    r"(?<![\w./~)\]}-])(?<![^\s\d&>]>)(?<![^\s&>]\d>)(?<![^\s\d&]>>)"
+    r"(?!(?<=<)/[^\s/'\"<]*(?:[\s'\"<]|$))/(?=[^\s/])(?:[^\s/'\"]+/)*"
+)
 # Characters that move the cursor, break the line, change the direction of the text or are not seen, and the
 # bytes of a file name that is not UTF-8.
 _CONTROL = (
