@@ -146,6 +146,6 @@ def explain(name: str) -> str:
         lines += ["", *wrapped(paragraph)]
     lines += ["", "Columns of the screen; in brackets: name in CSV, JSON and Python, unit"]
     for column in report.schema.columns:
-        text = f"  {heading(column):18}{column.help} [{column.name}, {column.unit.value}]"
+        text = f"  {heading(column):17} {column.help} [{column.name}, {column.unit.value}]"
         lines += wrapped(text, 20)
     return "\n".join([*lines, ""])
