@@ -123,9 +123,10 @@ def _redacting(callbacks: Callbacks, environment: Mapping[str, str] | None) -> C
 
     def finish(folder: Path) -> None:
         if environment is not None:
-            done.append(redact.remove_environment(folder / EXPORT, environment))
-            if done[0].renamed:
-                callbacks.renamed(done[0].renamed)
+            result = redact.remove_environment(folder / EXPORT, environment)
+            done.append(result)
+            if result.renamed:
+                callbacks.renamed(result.renamed)
         callbacks.finish(folder)
 
     def without_secrets(text: str) -> str:
