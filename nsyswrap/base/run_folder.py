@@ -321,7 +321,8 @@ class RunFolder:
 
 def ranges_of(folder: Path) -> list[Path]:
     """Return the run folders of the ranges that one run recorded, in their order."""
-    folders = [path for path in paths.matching(folder, f"{RANGE}[0-9]*") if paths.exists(path / RUN)]
+    found = paths.matching(folder, f"{RANGE}[0-9]*")
+    folders = [path for path in found if paths.exists(path / RUN) and not paths.is_link(path)]
     return sorted(folders, key=lambda path: (len(path.name), path.name))
 
 

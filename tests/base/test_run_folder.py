@@ -59,6 +59,17 @@ def test_force_removes_the_files_of_a_run_and_nothing_else(tmp_path: Path) -> No
     assert {path.name for path in tmp_path.iterdir()} == {RUN, f".{STATUS}.part", "notes.txt"}
 
 
+def test_force_follows_no_link_in_the_place_of_a_range(tmp_path: Path) -> None:
+    mine, run = tmp_path / "mine", tmp_path / "run"
+    for path in (mine, run):
+        path.mkdir()
+        RunFolder(path).create({})
+    before = {path.name for path in mine.iterdir()}
+    (run / "range-1").symlink_to(mine)
+    RunFolder(run).create({}, force=True)
+    assert {path.name for path in mine.iterdir()} == before
+
+
 def test_a_file_in_the_place_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("mine")
     for force in (False, True):
