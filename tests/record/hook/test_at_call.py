@@ -4,6 +4,7 @@ import importlib
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import ContextDecorator, nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -83,6 +84,30 @@ def test_a_call_that_ends_the_program_ends_no_step(
     ends, _ = at_call("fail", tmp_path)
     with pytest.raises(error):
         work.fail()
+    assert ends.count == count
+
+
+class Stopped(KeyboardInterrupt):
+    """As tools raise it in place of Python's own."""
+
+
+@pytest.mark.parametrize(("error", "count"), [(Stopped, 0), (SystemExit, 0), (ValueError, 1)])
+@pytest.mark.usefixtures("work")
+def test_a_range_that_ends_the_program_ends_no_step(
+    monkeypatch: pytest.MonkeyPatch, error: type[BaseException], count: int
+) -> None:
+    class Annotate(ContextDecorator, nullcontext[None]):
+        def __init__(self, message: str) -> None:
+            super().__init__()
+            self.message = message
+
+    ends, nvtx = Ends(), ModuleType("nvtx")
+    monkeypatch.setattr(nvtx, "annotate", Annotate, raising=False)
+    monkeypatch.setitem(sys.modules, "nvtx", nvtx)
+    monkeypatch.setitem(sys.modules, "torch.cuda.nvtx", ModuleType("torch.cuda.nvtx"))
+    importlib.import_module("nsyswrap_hook.occurrences").at_range("step", lambda: ends)
+    with pytest.raises(error), Annotate("step"):
+        raise error
     assert ends.count == count
 
 

@@ -287,7 +287,7 @@ def _watch_annotate(annotate: Any, occurrences: OccurrenceSteps, text: str) -> N
 
     def leaving(self: Any, *error: Any) -> Any:  # noqa: ANN401
         result = leave(self, *error)
-        (drop if error and error[0] in _ENDING else pop)()
+        (drop if any(isinstance(one, _ENDING) for one in error) else pop)()
         return result
 
     annotate.__enter__, annotate.__exit__ = entering, leaving
