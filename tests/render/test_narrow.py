@@ -99,6 +99,15 @@ def test_kernels_that_share_a_readable_name_are_numbered() -> None:
     assert abbreviated([one], 30, [one, other]) == shown[:1]  # a row that is not shown
 
 
+def test_kernels_are_numbered_among_all_rows_also_those_that_top_leaves_out(tmp_path: Path) -> None:
+    add = "void at::native::vectorized_elementwise_kernel<(int)4, at::native::CUDAFunctor_add<float>, X>(int)"
+    names = [add, add.replace("(int)4", "4")]
+    capture = opened(tmp_path, *(kernel(name, 9 * i, 9 * i + 5) for i, name in enumerate(names)))
+    table = capture.report("cuda_gpu_kern_sum")
+    every, first = (str(*text.render([table], width=80, top=top).values()) for top in (None, 1))
+    assert ("#1" in every, "#2" in every, "#1" in first) == (True, True, True)
+
+
 def test_texts_that_would_become_equal_stay_as_they_are() -> None:
     texts = ["[CUDA memcpy Peer-to-Peer]", "[CUDA memcpy P2P]"]
     assert abbreviated(texts, 20) == texts

@@ -103,7 +103,7 @@ def _table_lines(
     ``rows_at`` says where the other rows are, if not in the report; None lets the title count the rows.
     """
     columns, shown = table.columns, table.first(top)
-    cells, widths, rooms = _fitted(shown, column_cells(shown, time_unit), width)
+    cells, widths, rooms = _fitted(table, column_cells(shown, time_unit), width)
     kept = list(rooms)
     laid = [_lay_out(columns[i], cells[i], widths[i], rooms[i]) for i in kept if not columns[i].is_sentence]
     if columns[kept[-1]].is_sentence:
@@ -124,7 +124,8 @@ def _fitted(
 ) -> tuple[list[list[str]], list[int], dict[int, int]]:
     """Return the cells, their widths, and the room of each column that is kept.
 
-    Names that would be cut are abbreviated first.
+    Names that would be cut are abbreviated first. ``cells`` can lack rows of the table: kernels are numbered
+    among all of them.
     """
     columns = table.columns
     while True:
