@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, wraps
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, TypeVar
 
 import click
@@ -22,8 +23,10 @@ with lazy_imports():
     from nsyswrap.base.nsys import translation
     from nsyswrap.record import nvcc_options
 
+_PROGRAMS = (".py", ".cu")
 _STEPS, _ANY_STEPS = "--steps", "10-13"
 _PYTHON = "--python"  # of other tools
+_OF_NVCC = re.compile(r"-(O\d|[GglLID]|std=|arch=|use_fast_math|rdc=)")  # their value is in the same word
 _GPUS = ("--gpu", "--gpus", "--device", "--devices")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -95,6 +98,9 @@ class RecordingCommand(HelpCommand):
         self._check_steps(ctx.command_path, typed)
         try:
             return super().parse_args(ctx, args)
+        except click.MissingParameter:
+            _check_value_is_no_program(typed)
+            raise
         except click.NoSuchOption as error:
             if error.option_name == _PYTHON:
                 meant = CommandHint.of([*ctx.command_path.split(), *self._with_python(typed)], "use {}")
@@ -109,6 +115,11 @@ class RecordingCommand(HelpCommand):
                     f"no option named {error.option_name!r}: --nvcc takes one word",
                     f"quote it: {ctx.command_path} {shlex.join(quoted)}",
                 ) from None
+            if for_nvcc := _words_for_nvcc(typed, error.option_name):
+                raise UsageError(
+                    f"{for_nvcc[1]} is no option of nsyswrap: --nvcc passes it to nvcc",
+                    CommandHint.of([*ctx.command_path.split(), *for_nvcc], "use {}"),
+                ) from None
             if not translation.option_of_nsys(error.option_name):
                 raise
             advice = advice_for_nsys(self, ctx.command_path, typed)
@@ -119,7 +130,7 @@ class RecordingCommand(HelpCommand):
         _, end = self.parted(typed)
         place = next((place for place, word in enumerate(typed[:end]) if word == _STEPS), end)
         value = "".join(typed[place + 1 : place + 2])
-        is_program = value.endswith((".py", ".cu")) or (value and shutil.which(value))
+        is_program = value.endswith(_PROGRAMS) or (value and shutil.which(value))
         if place < end and (value.startswith("-") or is_program):
             meant = [*path.split(), *typed[: place + 1], _ANY_STEPS, *typed[place + 1 :]]
             raise UsageError(f"{_STEPS} needs the steps to record", CommandHint.of(meant, "use {}"))
@@ -137,6 +148,15 @@ class RecordingCommand(HelpCommand):
         return [*options, *separator, python, *(["-m"] if as_module else []), *program[len(separator) :]]
 
 
+def _check_value_is_no_program(words: Sequence[str]) -> None:
+    """Raise UsageError if an option without its value took the program for it. No other word is a program."""
+    for flag, value in pairwise(words):
+        if flag.startswith("-") and "=" not in flag and value.endswith(_PROGRAMS):
+            raise UsageError(
+                f"no program: {flag} took {value} for its value", f"put the value of {flag} before {value}"
+            ) from None
+
+
 def _value_of(option: str, words: Sequence[str]) -> str:
     """Return the value of an option that is among the words, behind ``=`` or as the next word."""
     place = next(place for place, word in enumerate(words) if word.split("=")[0] == option)
@@ -152,6 +172,18 @@ def _quoted_for_nvcc(words: Sequence[str], unknown: str) -> list[str]:
     options = words[start : end - 1 if words[end - 1 : end] == ["--"] else end]
     is_of_nvcc = end < len(words) and any(word.startswith(unknown) for word in options[1:])
     return [*words[:start], " ".join(options), *words[start + len(options) :]] if is_of_nvcc else []
+
+
+def _words_for_nvcc(words: Sequence[str], unknown: str) -> list[str]:
+    """Return the words with ``--nvcc`` for an option of nvcc that is typed alone in front of a .cu file.
+
+    There are none if ``unknown``, the part of the word that click names, belongs to no such option.
+    """
+    end = next((i for i, word in enumerate(words) if word.endswith(".cu")), 0)
+    of_nvcc = [word for word in words[:end] if _OF_NVCC.match(word)]
+    if "--nvcc" in words or not any(word.startswith(unknown) for word in of_nvcc):
+        return []
+    return ["--nvcc", " ".join(of_nvcc), *(word for word in words[:end] if word not in of_nvcc), *words[end:]]
 
 
 def advice_for_nsys(command: click.Command, path: str, words: Sequence[str]) -> str:

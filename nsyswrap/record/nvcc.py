@@ -107,12 +107,15 @@ def architecture(arch: str | None) -> tuple[str, ...]:
     """Return the options of nvcc for ``sm_90``, or for several as in ``sm_80,sm_90``; nothing for None.
 
     One is what nvcc takes as ``-arch``. Several give machine code of each, and PTX of the newest. Raises
-    UsageError for one of several that is not ``sm_`` and a number.
+    UsageError for one that nvcc cannot know, and one of several that is not ``sm_`` and a number.
     """
     if not arch:
         return ()
     first, *others = names = arch.split(",")
     if not others:
+        if not re.fullmatch(r"(sm|compute|lto)_\d+[a-z]?|native|all|all-major", first):
+            number = re.sub(r"\D", "", first) or "90"
+            raise UsageError(f"invalid --arch {first!r}: expected sm_NUMBER", f"use --arch sm_{number}")
         return (f"-arch={first}",)
     if wrong := next((name for name in names if not re.fullmatch(r"sm_\d+", name)), None):
         raise UsageError(f"invalid architecture {wrong!r}", "separate several by commas: --arch sm_80,sm_90")
@@ -150,7 +153,7 @@ def gpu_code(nvcc: str, version: str) -> tuple[str, ...]:
     if not devices.capabilities:
         raise Unavailable(
             f"no GPU to compile for: {devices.error}",
-            "it runs where a GPU is; profile --arch sm_90 only compiles it for one",
+            "run it where a GPU is; nsyswrap profile --arch sm_90 PROGRAM.cu compiles for a GPU elsewhere",
         )
     listed = _run([nvcc, "--list-gpu-arch"], timeout_s=_ANSWER_TIMEOUT_S)  # fails if nvcc is old
     known = [

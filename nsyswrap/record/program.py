@@ -7,6 +7,7 @@ timed from its exec to its exit: without the start of nsys, and without its work
 from __future__ import annotations
 
 import os
+import re
 import select
 import shutil
 import time
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from nsyswrap.base import paths
-from nsyswrap.base.errors import NotExecutable, ProgramNotFound, Unreadable
+from nsyswrap.base.errors import NotExecutable, ProgramNotFound, Unreadable, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.options import RecordingOptions
 from nsyswrap.base.run_folder import is_python, program_name, program_word
@@ -53,6 +54,7 @@ _NO_PROGRAMS = {
     (".sqlite", ".nsys-rep", ".qdrep"): ("a capture", "nsyswrap report {}"),
     (".toml",): ("a file of settings", "if it is a plan: nsyswrap batch run {}"),
 }
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")  # of a variable, as a shell takes it in front of a program
 _READ_BYTES = 64  # of what the launcher reports
 # What starts a script: a name that is not found may be one of these, mistyped.
 _STARTERS = ("python", "python3", "torchrun", "accelerate", "deepspeed", "mpirun", "mpiexec", "srun", "uv")
@@ -135,6 +137,11 @@ def resolve(
     if module or path.suffix == ".py":
         if not module:
             _check_readable(path)
+        elif path.suffix == ".py" and _is(paths.is_file, path):
+            raise UsageError(
+                f"-m takes the name of a module, and {name} is a file",
+                f"without -m: nsyswrap profile {' '.join(map(quoted, command))}; --modules is another option",
+            )
         words = ("-m", name) if module else (name,)
         python = pythons.choose(command, module=module, ours_first=ours_first)
         cure = _other_python(" ".join(map(quoted, (*words, *rest))), python)
@@ -224,7 +231,10 @@ def _check_executable(name: str) -> None:
         if here and not os.access(path, os.X_OK):
             here = f"use chmod +x {quoted(name)}, then ./{quoted(name)}; or name its interpreter"
         starter = did_you_mean(name, filter(shutil.which, _STARTERS))
-        raise ProgramNotFound(f"{name} not found on PATH", here or starter or did_you_mean_file(path))
+        variable = f"use --env {quoted(name)} to set a variable" if _ASSIGNMENT.match(name) else ""
+        raise ProgramNotFound(
+            f"{name} not found on PATH", here or variable or starter or did_you_mean_file(path)
+        )
     _check_readable(path, name)
     raise NotExecutable(f"{name} is not executable", f"use chmod +x {quoted(name)}, or name its interpreter")
 

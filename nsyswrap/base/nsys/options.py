@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from nsyswrap.base.errors import Unavailable, UsageError
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.text import did_you_mean
+from nsyswrap.base.text import did_you_mean, quoted
 
 with lazy_imports():  # used for a trace that is not in our list
     import subprocess
@@ -25,6 +25,7 @@ with lazy_imports():  # used for a trace that is not in our list
 
 PROGRAM, RECORDING, FOLDER, BATCH = "Program", "Recording", "Run folder", "Batch"  # headings of the help
 NVTX_RANGE = "nvtx:"
+_RANGES = ("cudaProfilerApi", "hotkey", "none")  # values of --capture-range beside it
 _CLOCKS_S = 0.01  # tolerance: --duration and the recorded duration are measured by different clocks
 _TERMINATED = 143  # exit code of nsys if its SIGTERM ended the program
 _RANGE_ENDED = "Capture range ended in the application"
@@ -280,6 +281,15 @@ class RecordingOptions:
             raise UsageError(
                 f"invalid --capture-range {self.capture_range!r}: the name of the range is missing",
                 "use nvtx:NAME, for example --capture-range nvtx:step",
+            )
+        if (
+            self.capture_range
+            and self.capture_range not in _RANGES
+            and not self.capture_range.startswith(NVTX_RANGE)
+        ):
+            raise UsageError(
+                f"invalid --capture-range {self.capture_range!r}: expected cudaProfilerApi or nvtx:NAME",
+                f"for the NVTX range of this name: --capture-range {NVTX_RANGE}{quoted(self.capture_range)}",
             )
         self._check_steps()
         self._check_range_end()
