@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import click
 
 from nsyswrap.base import paths
-from nsyswrap.base.errors import CaptureError, OutputError, UsageError
+from nsyswrap.base.errors import CaptureError, CommandHint, OutputError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.folder_lock import locked
 from nsyswrap.base.lazy import lazy_imports
@@ -268,10 +268,16 @@ class CompareCommand(HelpCommand):
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Replace the ``--``, which click would swallow. Raises UsageError for one too many."""
+        """Replace the ``--``, which click would swallow. Raises UsageError for one too many or too few."""
         if "--" in args:
             at = args.index("--")
             if any(word == "--run" or word.startswith("--run=") for word in args[:at]):
+                _, program = self.parted(args)
+                if program < at:
+                    meant = [*ctx.command_path.split(), *args[:program], "--", *args[program:]]
+                    raise UsageError(
+                        f"no -- before {args[program]}, the first command", CommandHint.of(meant, "use {}")
+                    )
                 return super().parse_args(ctx, args)
             if "--" in args[at + 1 :]:
                 raise UsageError("more than one --", "put one -- between BASE and NEW")
@@ -347,6 +353,7 @@ def command(
         elif into or (force and not (view or plot)):
             raise UsageError(f"{'--into' if into else '--force'} belongs to --run", "add --run N")
         else:
+            _refuse_programs(paths)
             base, new = load_sides(*split_sides(paths))
         comparison = comparing.compare(base, new, limits, anyway=anyway or bool(runs))
         if runs:  # the user gave two command lines
@@ -361,6 +368,15 @@ def command(
         if judged:
             code = gate.finish(*judged, lambda: comparisons.markdown(comparison), left_out)
         sys.exit(code or lost or exit_code_of(left_out))
+
+
+def _refuse_programs(paths: Sequence[str]) -> None:
+    """Raise UsageError for two programs in place of captures: --run records them first."""
+    sides = [path for path in paths if path != _BREAK]
+    if [path.endswith((".py", ".cu")) for path in sides] == [True, True]:
+        base, new = sides
+        meant = CommandHint.of(["nsyswrap", "compare", "--run", "5", "--", base, "--", new], "use {}")
+        raise UsageError(f"{base} and {new} are programs: --run records them first", meant)
 
 
 def split_sides(paths: Sequence[str]) -> tuple[list[str], list[str]]:

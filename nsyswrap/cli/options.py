@@ -111,14 +111,34 @@ _WRITERS = {
 }
 
 
+# Endings of files that nsyswrap never writes, and the nearest one that it does.
+_NEAREST = {
+    **dict.fromkeys((".xls", ".xlsx", ".ods"), ".csv"),
+    **dict.fromkeys((".gif", ".jpg", ".jpeg", ".webp"), ".png"),
+}
+
+
 def check_ending(output: Path | None, endings: Collection[str], hint: str = "") -> None:
     """Raise UsageError for an output file whose ending promises what only another command writes."""
     ending = output.suffix.lower() if output else ""
+    if output and ending in _NEAREST:
+        near = output.with_suffix(_NEAREST[ending])
+        raise UsageError(
+            f"nsyswrap does not write {ending} files: {output}",
+            hint or f"{_writer(near)} writes {'a table' if near.suffix == '.csv' else 'a picture'}",
+        )
     if output and ending in _WRITERS and ending not in endings:
         raise UsageError(
-            f"this command does not write {ending} files: {output}",
-            hint or f"{_WRITERS[ending]} {quoted(str(output))} writes one",
+            f"this command does not write {ending} files: {output}", hint or f"{_writer(output)} writes one"
         )
+
+
+def _writer(output: Path) -> str:
+    """Return the command that writes such a file, of the captures that are typed."""
+    name, _, options = _WRITERS[output.suffix.lower()].removeprefix("nsyswrap ").partition(" ")
+    captures = click.get_current_context().params.get("captures") or ()
+    words = ["nsyswrap", name, *(quoted(str(capture)) for capture in captures), options, quoted(str(output))]
+    return " ".join(words)
 
 
 def _check_folder_name(_context: click.Context, _option: click.Parameter, output: Path | None) -> Path | None:

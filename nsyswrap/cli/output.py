@@ -421,7 +421,7 @@ def note_tables(tables: Sequence[Table], captures: Iterable[Capture] = ()) -> No
         if capture.view.selection.time and not capture.view.selection.nvtx and len(operations):
             ends = int(operations.start_ns.min()), int(operations.end_ns.max())
             first, last = map(units.duration, ends)
-            note(f"nsyswrap: {capture.source} has GPU work from {first} to {last}; --time 1/2 is in ns")
+            note(f"nsyswrap: {capture.source} has GPU work from {first} to {last}; 1/2 is in ns, 1s/2s in s")
 
 
 def tables_text(tables: Sequence[Table], layout: Layout) -> str:

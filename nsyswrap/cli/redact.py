@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import click
 
@@ -36,10 +36,10 @@ STAYS = (
     cls=HelpCommand,
     examples=("nsyswrap redact run1 -o shared.sqlite", "nsyswrap redact --check shared.sqlite"),
 )
-@click.argument("capture", type=PATH)
+@click.argument("captures", nargs=-1, required=True, type=PATH, metavar="CAPTURE")
 @option(OUTPUT, "-o", "--output", type=PATH, metavar="FILE", help="Write the redacted copy.")
 @option(OUTPUT, "--check", is_flag=True, help="List secrets by kind, name and count; exit 1 if any.")
-def command(capture: Path, output: Path | None, *, check: bool) -> None:
+def command(captures: tuple[Path, ...], output: Path | None, *, check: bool) -> None:
     """Remove secrets from a capture before sharing it.
 
     nsys stores the environment and output of the program, and the environment and name of every other
@@ -47,8 +47,19 @@ def command(capture: Path, output: Path | None, *, check: bool) -> None:
     the same. The command line stays, without these values. CAPTURE is a run folder or a .sqlite file: a
     .nsys-rep cannot be redacted.
     """
+    capture = captures[0]
+    if captures[1:]:
+        _refuse_several(captures, output, check=check)
     if capture.suffix.lower() in RECORDINGS:
-        raise UsageError(f"{capture}: a .nsys-rep cannot be redacted", "export it to .sqlite and redact that")
+        beside = capture.with_suffix(".sqlite")
+        raise UsageError(
+            f"{capture}: a .nsys-rep cannot be redacted",
+            CommandHint.of(["nsyswrap", "redact", beside, "-o", output or "OUT.sqlite"], "use {}")
+            if paths.is_file(beside)
+            else CommandHint.of(
+                ["nsys", "export", "--type=sqlite", capture], "export it to .sqlite and redact that: {}"
+            ),
+        )
     if arrow_export.is_table_folder(capture):
         raise UsageError(
             f"{capture}: a parquetdir or arrowdir export cannot be redacted",
@@ -63,10 +74,10 @@ def command(capture: Path, output: Path | None, *, check: bool) -> None:
         return
     check_ending(output, ())
     if is_folder(capture):
-        captures = captures_in([capture])
+        inside = captures_in([capture])
         raise UsageError(
-            f"{capture} is not a capture, it holds {listed(captures)}",
-            CommandHint.of(["nsyswrap", "redact", captures[0], "-o", "OUT"]),
+            f"{capture} is not a capture, it holds {listed(inside)}",
+            CommandHint.of(["nsyswrap", "redact", inside[0], "-o", "OUT"]),
         )
     for name in {"SIGTERM", "SIGHUP"} & set(dir(signal)):  # the temporary copy, with all secrets, has to go
         signal.signal(getattr(signal, name), lambda number, _: sys.exit(128 + number))
@@ -77,6 +88,20 @@ def command(capture: Path, output: Path | None, *, check: bool) -> None:
         note(f"nsyswrap: shown without removed values: {names} of ranges, threads or files")
     _note_kept(done.kept, done.unknown)
     _note_unknown_values([output] if not done.values_known else [])
+
+
+def _refuse_several(captures: Sequence[Path], output: Path | None, *, check: bool) -> NoReturn:
+    """Raise UsageError for more than one capture, with the command that was meant."""
+    first, second = captures[:2]
+    if not (check or output or captures[2:] or paths.exists(second)):
+        meant = CommandHint.of(["nsyswrap", "redact", first, "-o", second], "the copy is named with -o: {}")
+        raise UsageError("no output is named", meant)
+    hint = (
+        "--check takes a folder of captures"
+        if check
+        else 'for several: for f in *.sqlite; do nsyswrap redact "$f" -o "redacted/$f"; done'
+    )
+    raise UsageError(f"redact takes one capture, not {len(captures)}", hint)
 
 
 def _check(path: Path) -> None:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from nsyswrap.base.errors import CommandHint, NotInCapture
+from nsyswrap.base.errors import CommandHint, NotInCapture, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import ascii_layout, counted, printable
 from nsyswrap.cli.help import HelpCommand, option
@@ -91,7 +91,11 @@ _SCREENS = 5  # of the captures in a folder
 @click.command(
     cls=HelpCommand,
     examples=("nsyswrap report run1 run2 -r cuda_gpu_kern_sum --match '*gemm*' -o k.csv",),
-    other_options={"--filter": "--match", "--json": "--format=json", "--kernel": "--match"},
+    other_options={
+        **dict.fromkeys(("--filter", "--grep", "--kernel"), "--match"),
+        **dict.fromkeys(("--head", "--limit"), "--top"),
+        "--json": "--format=json",
+    },
 )
 @captures_argument
 @report_option
@@ -188,10 +192,18 @@ def _parse(values: dict[str, Any]) -> ReportOptions:
 
 
 def _with_more_reports(captures: Sequence[Path], named: Sequence[str]) -> dict[str, tuple[Any, ...]]:
-    """Return captures and reports: behind ``-r A`` also B is a report, unless there is such a file."""
-    known = {"all", *reports.NAMES, *ranks.NAMES} if named else set()
+    """Return captures and reports: behind ``-r A`` also B is a report, unless there is such a file.
+
+    Raises UsageError for the name of a report without ``-r``.
+    """
+    known = {*(["all"] if named else []), *reports.NAMES, *ranks.NAMES}
     more = [path for path in captures if str(path).partition(":")[0] in known and not paths.exists(path)]
     others = tuple(path for path in captures if path not in more)
+    if more and not named:
+        raise UsageError(
+            f"{more[0]} is a report, not a capture",
+            CommandHint.of(["nsyswrap", "report", *others, "-r", ",".join(map(str, more))], "use {}"),
+        )
     return {"captures": others, "reports": (*named, *map(str, more))}
 
 

@@ -155,6 +155,24 @@ profile --nvcc=-lcublas -I inc -- add.cu
   quote it: nsyswrap profile --nvcc '-lcublas -I inc' -- add.cu
 batch sweep -p n=1,2 --nvcc -O3 -lcublas add.cu {n}
   quote it: nsyswrap batch sweep -p n=1,2 --nvcc '-O3 -lcublas' add.cu '{n}'
+profile -O3 add.cu 2
+  use nsyswrap profile --nvcc -O3 add.cu 2
+profile -o x -arch=sm_90 -lcublas add.cu 2
+  use nsyswrap profile --nvcc '-arch=sm_90 -lcublas' -o x add.cu 2
+profile -O3 train.py
+  did you mean '-o'? nsyswrap profile --help shows all options
+profile --arch 90 add.cu
+  use --arch sm_90
+profile --arch hopper add.cu
+  use --arch sm_90
+profile --capture-range step train.py
+  for the NVTX range of this name: --capture-range nvtx:step
+profile -o train.py --trace cuda
+  put the value of -o before train.py
+profile --nvcc add.cu
+  put the value of --nvcc before add.cu
+profile -m train.py 3
+  without -m: nsyswrap profile train.py 3; --modules is another option
 profile --nvcc -O3 -q train.py
   nsyswrap profile --help shows all options
 report x.sqlite -r cuda_gpu_kern_sum --kernel gemm
@@ -173,6 +191,38 @@ report x.sqlite --csv all.csv
   use nsyswrap report -r NAME -o all.csv for one file, or --csv all for a file of each report
 report x.sqlite --match gemm
   use -r NAME, for example -r cuda_gpu_kern_sum
+report x.sqlite --limit 3
+  use nsyswrap report x.sqlite --top 3
+report x.sqlite --grep gemm
+  use nsyswrap report x.sqlite --match gemm
+report x.sqlite cuda_gpu_kern_sum
+  use nsyswrap report x.sqlite -r cuda_gpu_kern_sum
+report x.sqlite cuda_gpu_kern_sum:base gpu_time
+  use nsyswrap report x.sqlite -r cuda_gpu_kern_sum:base,gpu_time
+report x.sqlite -o page.html
+  nsyswrap view x.sqlite -o page.html writes one
+report x.sqlite -o 'my table.xlsx'
+  nsyswrap report x.sqlite -r NAME -o 'my table.csv' writes a table
+plot x.sqlite -o p.gif
+  nsyswrap plot x.sqlite --kind KIND -o p.png writes a picture
+collect folder -o t.xlsx
+  -o t writes a folder; t/results.csv has a row for each run
+compare train.py add.cu
+  use nsyswrap compare --run 5 -- train.py -- add.cu
+compare --run 2 train.py --lr 3 -- train.py --lr 4
+  use nsyswrap compare --run 2 -- train.py --lr 3 -- train.py --lr 4
+compare --run 2 --trace cuda python3 train.py -- python3 train.py --lr 4
+  use nsyswrap compare --run 2 --trace cuda -- python3 train.py -- python3 train.py --lr 4
+redact x.sqlite y.sqlite
+  the copy is named with -o: nsyswrap redact x.sqlite -o y.sqlite
+redact x.sqlite x.sqlite.gz folder
+  for several: for f in *.sqlite; do nsyswrap redact "$f" -o "redacted/$f"; done
+redact x.sqlite folder --check
+  --check takes a folder of captures
+redact x.nsys-rep -o y.sqlite
+  use nsyswrap redact x.sqlite -o y.sqlite
+redact y.nsys-rep -o y.sqlite
+  export it to .sqlite and redact that: nsys export --type=sqlite y.nsys-rep
 compare x.sqlite x.sqlite -o cmp.html
   use --view cmp.html for it
 compare x.sqlite x.sqlite -o 'my cmp.png'
@@ -186,9 +236,9 @@ export x.sqlite --perfetto trace.html
 export x.sqlite --flamegraph flame.svg
   name a .txt file: speedscope draws the folded stacks in it
 export x.sqlite --metrics openmetrics -o m.html
-  nsyswrap view -o m.html writes one
+  nsyswrap view x.sqlite -o m.html writes one
 redact x.sqlite -o shared.html
-  nsyswrap view -o shared.html writes one
+  nsyswrap view x.sqlite -o shared.html writes one
 baseline history folder -o history.csv
   nsyswrap report -r NAME -o history.csv writes one
 profile -o run1.nsys-rep train.py
@@ -315,6 +365,18 @@ profile ./run.sh
   126 ./run.sh is not executable
 profile data.json
   127 data.json not found on PATH
+profile -o train.py
+  2 no program: -o took train.py for its value
+profile CUDA_VISIBLE_DEVICES=0 python3 train.py
+  127 CUDA_VISIBLE_DEVICES=0 not found on PATH
+profile -m train.py
+  2 -m takes the name of a module, and train.py is a file
+profile -O3 add.cu
+  2 -O3 is no option of nsyswrap: --nvcc passes it to nvcc
+profile --arch 90 add.cu
+  2 invalid --arch '90': expected sm_NUMBER
+profile --capture-range step train.py
+  2 invalid --capture-range 'step': expected cudaProfilerApi or nvtx:NAME
 profile -m
   2 missing argument '[--] PROGRAM [ARGS]...'
 profile -c print(1)
@@ -565,6 +627,8 @@ def test_json_is_a_format(warm_cli: WarmCli, folder: Path, typed: str) -> None:
         ("train --lr 3", "did you mean 'train.py'?"),
         ("pythn3 train.py", "did you mean 'python3'?"),
         ("--modules pythn3 train.py", "did you mean 'python3'?"),
+        ("CUDA_VISIBLE_DEVICES=0 python3 train.py", "use --env CUDA_VISIBLE_DEVICES=0 to set a variable"),
+        ("--env A=1 B=2 train.py", "use --env B=2 to set a variable"),
         ("--modules ./env/python train.py", "the current folder is {folder}"),
     ],
 )

@@ -48,7 +48,7 @@ def test_a_page_replaces_a_page_and_what_is_named(tmp_path: Path, cli: Cli) -> N
     done = cli("view", export, "-o", "x.pdf")
     assert done.stderr == (
         "nsyswrap: this command does not write .pdf files: x.pdf\n"
-        "  nsyswrap plot --kind KIND -o x.pdf writes one\n"
+        f"  nsyswrap plot {export} --kind KIND -o x.pdf writes one\n"
     )
     assert (done.returncode, (tmp_path / "x.pdf").exists()) == (2, False)
 

@@ -73,8 +73,11 @@ def test_the_ending_of_the_file_is_the_format(cli: Cli, tmp_path: Path) -> None:
         (("-o", "b.png"), "b.png is one picture\n  name its kind with --kind"),
         (("-o", "b.png", "--kind", "launch", "--kind", "copies"), "b.png is one picture"),
         (("-o", "b.png", "--kind", "launch", "--format", "svg"), "cannot be used with --format svg"),
-        (("-o", "b c.csv"), "\n  nsyswrap report -r NAME -o 'b c.csv' writes one"),
-        (("-o", "b.html"), "does not write .html files: b.html\n  nsyswrap view -o b.html writes one"),
+        (("-o", "b c.csv"), "\n  nsyswrap report a.sqlite -r NAME -o 'b c.csv' writes one"),
+        (
+            ("-o", "b.html"),
+            "write .html files: b.html\n  nsyswrap view a.sqlite -o b.html writes one",
+        ),
     ):
         done = cli("plot", "a.sqlite", *options)
         assert (done.returncode, told in done.stderr) == (2, True), done.stderr

@@ -99,6 +99,9 @@ def chosen_measure(results: Sequence[RunResult], name: str = "") -> Column:
     UsageError with the columns there are.
     """
     by_name = {column.name: column for column in FIGURES}
+    if name not in by_name:  # the screen has headers
+        typed = name.casefold().removesuffix("%").strip()
+        name = next((column.name for column in FIGURES if column.header.casefold() == typed), name)
     if name and name not in by_name:
         raise UsageError(*unknown("figure", name, by_name))
     totals = [result.totals or {} for result in results]

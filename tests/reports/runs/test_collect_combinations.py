@@ -51,6 +51,16 @@ def test_combinations_in_order_with_their_spread() -> None:
     )
 
 
+def test_a_header_of_the_screen_names_a_figure() -> None:
+    done = [result({"n": 1}, kernel_ns=100)]
+    names = ("kernel_ns", "Kernel Time", "kernel time", "judged_busy_percent", "Busy", "busy", "Busy %")
+    assert [chosen_measure(done, name).name for name in names] == ["kernel_ns"] * 3 + [
+        "judged_busy_percent"
+    ] * 4
+    with pytest.raises(UsageError, match="no figure named 'kernel_n'"):
+        chosen_measure(done, "kernel_n")
+
+
 def test_ranges_that_overlap_are_not_told_apart() -> None:
     results = [
         result({"n": n}, i, kernel_ns=ns)
