@@ -45,7 +45,7 @@ with lazy_imports():  # most captures have one process
     from nsyswrap.analysis.ranks import waiting as waits
 
 
-__all__ = ["READS", "WORTH_PERCENT", "advice_of", "advise_processes", "waiting_for_rank"]
+__all__ = ["READS", "WORTH_PERCENT", "advice_of", "advise_processes", "waiting_for_rank", "weight"]
 
 # The fields that findings are computed from, by kind of event.
 READS = {
@@ -141,12 +141,12 @@ def advise_processes(
             if wait and number in wait[0] and piece.kind != "exposed_communication":
                 continue  # what makes a process faster that waits for another one makes it wait longer
             known = largest.get(piece.kind)
-            if known is None or _weight(piece) > _weight(known):
+            if known is None or weight(piece) > weight(known):
                 largest[piece.kind] = piece
     if wait:
         largest[wait[1].kind] = wait[1]
         _take_out_waiting(largest, wait[1], least_percent)
-    ordered = sorted(largest.values(), key=lambda piece: -_weight(piece))
+    ordered = sorted(largest.values(), key=lambda piece: -weight(piece))
     facts = [piece for piece in ordered if piece.ceiling_ns is None]
     doubts, wrong_timings, notes = measurement.doubts(capture)
     shared = {(piece.kind, name) for piece in ordered for name in piece.shares}
@@ -160,7 +160,7 @@ def advise_processes(
     return Advice(findings, notes, facts)
 
 
-def _weight(piece: Finding) -> float:
+def weight(piece: Finding) -> float:
     """Return the share of the time judged that a finding can save, or that a fact is about."""
     percent = piece.time_percent if piece.ceiling_ns is None else piece.ceiling_percent
     return percent or 0.0

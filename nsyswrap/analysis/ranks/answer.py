@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from nsyswrap.analysis.advice import WORTH_PERCENT, waiting_for_rank
+import numpy as np
+
+from nsyswrap.analysis.advice import WORTH_PERCENT, waiting_for_rank, weight
 from nsyswrap.analysis.answer import Answer, DeviceTime, RankShare, answer_of, device_times
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.judged_process import JudgedProcess, judged_processes, main_process
@@ -45,9 +46,7 @@ def answer_of_ranks(members: Sequence[RankCapture]) -> Answer | None:
     withheld = next((answer.withheld for answer in answers if answer.withheld), None)
     is_one_each = all(sum(map(_communicates, processes)) <= 1 for processes in of_views)
     wait = waiting_for_rank(labels, judged) if is_one_each and not withheld else None
-    shares = dict(zip(with_work, _shares(labels, answers, judged), strict=True))
-    if not is_one_each:
-        shares = {number: replace(share, waiting_ns=None) for number, share in shares.items()}
+    shares = dict(zip(with_work, _shares(labels, answers, judged, is_one_each=is_one_each), strict=True))
     findings = () if withheld else tuple(_findings(answers, main, wait))
     scopes = {answer.scope for answer in answers}
     return replace(
@@ -84,14 +83,9 @@ def _largest(findings: Iterable[Finding]) -> dict[str, Finding]:
     """Return the finding of each kind that concerns the largest share of its rank's time."""
     largest: dict[str, Finding] = {}
     for one in findings:
-        if one.kind not in largest or _weight(one) > _weight(largest[one.kind]):
+        if one.kind not in largest or weight(one) > weight(largest[one.kind]):
             largest[one.kind] = one
     return largest
-
-
-def _weight(finding: Finding) -> float:
-    percent = finding.time_percent if finding.ceiling_ns is None else finding.ceiling_percent
-    return percent or 0.0
 
 
 def _findings(
@@ -102,10 +96,8 @@ def _findings(
     kept: list[Finding] = [wait[1]] if wait else []
     for number, answer in enumerate(answers):
         for one in answer.findings:
-            if (
-                one.kind == "spikes" and answer is not main
-            ):  # outliers are listed of the steps in the headline
-                continue
+            if one.kind == "spikes" and answer is not main:
+                continue  # outliers are listed of the steps in the headline
             if number not in waits or one.ceiling_ns is None:
                 kept.append(one)
             elif one.kind == "exposed_communication":
@@ -113,38 +105,34 @@ def _findings(
                 kept += [replace(one, ceiling_ns=rest)] if 100 * rest >= WORTH_PERCENT * one.window_ns else []
     found = _largest(kept).values()
     language = next((one.language for one in found if one.language), "")
-    ordered = sorted(found, key=lambda one: (one.ceiling_ns is not None, -_weight(one)))
+    ordered = sorted(found, key=lambda one: (one.ceiling_ns is not None, -weight(one)))
     kinds = {one.kind for one in ordered}
     return [
-        replace(
-            one,
-            language=one.language or language,
-            shares=tuple(kind for kind in one.shares if kind in kinds),
-        )
+        replace(one, language=one.language or language, shares=tuple(k for k in one.shares if k in kinds))
         for one in ordered
     ]
 
 
 def _shares(
-    labels: Sequence[str], answers: Sequence[Answer], processes: Sequence[JudgedProcess]
+    labels: Sequence[str],
+    answers: Sequence[Answer],
+    processes: Sequence[JudgedProcess],
+    *,
+    is_one_each: bool,
 ) -> Iterable[RankShare]:
-    """Yield what each rank did in its judged part."""
+    """Yield what each rank did in its judged part; no collective counts as matched if that is doubtful."""
     job = make_job(
         [RankCapture(label, None, process.view) for label, process in zip(labels, processes, strict=True)]
     )
-    is_known = bool(len(job.matched)) and not job.matched.doubts
+    is_known = is_one_each and bool(len(job.matched)) and not job.matched.doubts
     waits = waiting(job)
-    waited, matched_ns = [0] * len(labels), [0] * len(labels)
-    for group in job.matched.groups:
-        durations = (group.end_ns - group.start_ns).sum(axis=1).tolist()
-        for number, ns, duration in zip(
-            group.ranks, group.exposed_ns.sum(axis=1).tolist(), durations, strict=True
-        ):
-            waited[number] += ns
-            matched_ns[number] += duration
+    waited_ns, matched_ns = np.zeros((2, len(labels)), np.int64)
+    for group in job.matched.groups if is_known else ():
+        waited_ns[list(group.ranks)] += group.exposed_ns.sum(axis=1)
+        matched_ns[list(group.ranks)] += (group.end_ns - group.start_ns).sum(axis=1)
     for number, (label, answer) in enumerate(zip(labels, answers, strict=True)):
         exposed = answer.busy_ns.get(COMMUNICATION, 0)
-        communication = job.times[number].communication_ns.sum()
+        unmatched = int(job.times[number].communication_ns.sum() - matched_ns[number])
         costs: dict[str, float] = {
             one.kind: one.ceiling_percent for one in answer.findings if one.ceiling_percent is not None
         }
@@ -154,17 +142,15 @@ def _shares(
             busy_ns=sum(answer.busy_ns.values()),
             exposed_ns=exposed,
             blocking_ns=_blocking_ns(answer.findings),
-            waiting_ns=min(waited[number], exposed) if is_known else None,
-            unmatched_ns=min(max(int(communication) - matched_ns[number], 0), exposed),
-            last=int(waits.last[number]),
-            collectives=int(waits.collectives[number]),
+            waiting_ns=min(int(waited_ns[number]), exposed) if is_known else None,
+            unmatched_ns=min(max(unmatched, 0), exposed),
+            last=int(waits.last[number]) if is_known else 0,
+            collectives=int(waits.collectives[number]) if is_known else 0,
             cost_percent=costs,
         )
 
 
 def _blocking_ns(findings: Sequence[Finding]) -> int | None:
     """Return for how long launched work of a rank waited for communication; None if that is unknown."""
-    numbers: list[Mapping[str, Any]] = [
-        one.numbers for one in findings if one.kind == "exposed_communication"
-    ]
-    return next((one["blocked_ns"] for one in numbers if "blocked_ns" in one), None)
+    blocked = (one.numbers.get("blocked_ns") for one in findings if one.kind == "exposed_communication")
+    return next(blocked, None)

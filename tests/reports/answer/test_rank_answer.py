@@ -110,6 +110,15 @@ def test_without_matched_collectives_waiting_is_unknown(tmp_path: Path) -> None:
     assert any(line.endswith("waiting for other ranks unknown") for line in lines)
 
 
+def test_doubtful_matches_count_nobody_as_last(tmp_path: Path) -> None:
+    """Rank 1 has two all-reduces less, so that any of them may be another one."""
+    members = job(tmp_path, (10, 110), (10, 510))
+    path = run_folder(tmp_path / "fewer", 1, 2, *looped(*step(10, 510), steps=STEPS - 2))
+    members[1] = replace(members[1], capture=CaptureReader(path / EXPORT))
+    answer, _ = answered(members)
+    assert [(rank.waiting_ns, rank.last, rank.collectives) for rank in answer.ranks] == [(None, 0, 0)] * 2
+
+
 def _other(tmp_path: Path) -> Path:
     """A rank whose collectives have another name."""
     rows = [
