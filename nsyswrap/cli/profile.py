@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nsyswrap.base import paths
-from nsyswrap.base.errors import ProgramNotFound, Unavailable, UsageError
+from nsyswrap.base.errors import CompileFailed, ProgramNotFound, Unavailable, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.options import FOLDER, PROGRAM, RecordingOptions, check_trace
 from nsyswrap.base.run_folder import (
@@ -189,7 +189,12 @@ def command(**values: Any) -> None:
     PROGRAM is a script, module, .cu file or executable, after all options.
     """
     options = ProfileOptions(**values)
-    plan = _plan(options)
+    try:
+        plan = _plan(options)
+    except (CompileFailed, Unavailable):
+        if options.program[0].endswith(".cu"):  # --arch and --nvcc may be what it lacks
+            misplaced.note_misplaced_option(options.program)
+        raise
     for text in plan.notes if plan.speaks else ():
         note(text)
     has_options = plan.speaks and any(word.startswith(("-r", "--")) for word in options.program)

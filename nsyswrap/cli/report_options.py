@@ -256,7 +256,9 @@ class ReportOptions:
         name = self.sort.removeprefix("-")
         if self.sort and not report_table.column_named([*columns, make.CAPTURE], name):
             names = dict.fromkeys(column.name for column in columns)
-            raise UsageError(*unknown("column", name, names, f"columns: {', '.join(names)}"))
+            message, hint = unknown("column", name, names, f"columns: {', '.join(names)}")
+            is_mean = name.casefold() in ("average", "mean") and "avg_ns" in names
+            raise UsageError(message, "did you mean 'avg_ns'?" if is_mean else hint)
 
     def check_alone(self) -> None:
         """Raise UsageError for options that have no use beside --list, --explain and --ncu."""

@@ -33,6 +33,13 @@ _ROW_PER_EVENT = (
     *("gpu_gaps", "gpu_idle", "step_budget"),
 )
 SUMMARIES = tuple(name for name in NAMES if name not in _ROW_PER_EVENT)
+# What people call them, where the spelling is nearer to another report.
+_MEANT = {
+    **dict.fromkeys(("kernel", "kernels"), "cuda_gpu_kern_sum"),
+    **dict.fromkeys(("api", "calls"), "cuda_api_sum"),
+    **dict.fromkeys(("copies", "memcpy"), "cuda_gpu_mem_time_sum"),
+    **dict.fromkeys(("nvtx", "ranges"), "nvtx_sum"),
+}
 _QUALIFIERS: dict[str, dict[str, Any]] = {
     "base": {"names": "base"},
     "mangled": {"names": "mangled"},
@@ -43,9 +50,9 @@ _QUALIFIERS: dict[str, dict[str, Any]] = {
 def find_report(name: str) -> Report:
     """Return the report with this name. Raises UsageError that suggests similar names."""
     if name not in NAMES:
-        raise UsageError(
-            *unknown("report", name, (*NAMES, *ranks.NAMES), "nsyswrap report --list lists them")
-        )
+        message, hint = unknown("report", name, (*NAMES, *ranks.NAMES), "nsyswrap report --list lists them")
+        meant = _MEANT.get(name.casefold())
+        raise UsageError(message, f"did you mean {meant!r}?" if meant else hint)
     report: Report = module(name).REPORT
     return report
 

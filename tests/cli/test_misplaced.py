@@ -108,6 +108,18 @@ def test_the_note_follows_a_failure_it_can_explain(cli: Cli, tmp_path: Path) -> 
     assert "was passed" not in cli(*profile, "./strict.sh", "--dry-run").stderr
 
 
+def test_the_note_precedes_an_error_of_nvcc(cli: Cli, tmp_path: Path) -> None:
+    """Without nvcc, without a GPU and with an error in the source: --arch behind the file is not used."""
+    (tmp_path / "add.cu").write_text("int main() { return 0 }")
+    failed = cli("profile", "add.cu", "--arch", "sm_90", "3")
+    assert failed.returncode in (1, 69)
+    assert failed.stderr.startswith(
+        "nsyswrap: --arch was passed to add.cu: options of nsyswrap go before PROGRAM\n"
+        "  nsyswrap profile --arch sm_90 add.cu 3\n"
+        "nsyswrap: "
+    )
+
+
 @pytest.mark.usefixtures("nsys")
 def test_a_script_that_reads_no_arguments_ignores_them(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(CPU)

@@ -191,6 +191,10 @@ report x.sqlite --csv all.csv
   use nsyswrap report -r NAME -o all.csv for one file, or --csv all for a file of each report
 report x.sqlite --match gemm
   use -r NAME, for example -r cuda_gpu_kern_sum
+report x.sqlite -r kernels
+  did you mean 'cuda_gpu_kern_sum'?
+report x.sqlite -r cuda_gpu_kern_sum --sort mean
+  did you mean 'avg_ns'?
 report x.sqlite --limit 3
   use nsyswrap report x.sqlite --top 3
 report x.sqlite --grep gemm
