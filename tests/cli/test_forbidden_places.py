@@ -15,7 +15,16 @@ from conftest import RunIn
 
 from nsyswrap.cli.commands import COMMANDS, HIDDEN
 
-WITHOUT_PATHS = {"runs", "runs list", "runs prune", "scenarios list", "scenarios explain", "demo"}
+WITHOUT_PATHS = {
+    "runs",
+    "runs list",
+    "runs prune",
+    "scenarios list",
+    "scenarios explain",
+    "session list",
+    "demo",
+}
+
 # Places where our own user may write: the folder is ours, and what is in it may be replaced.
 WRITABLE = ("that may not be read", "that is a link to itself", "with a name that is too long")
 

@@ -25,7 +25,7 @@ THINGS = {
     "source": "x.cu",
     "tool": "tool",
     "rules": "rules.toml",
-    "file": "file.txt",
+    "file": "file.out",
     "picture": "x.png",
     "page": "page.html",
     "new": "new",
@@ -89,6 +89,9 @@ CASES = [
     Case("run-folder {planned}", UNWRITTEN),
     Case("profile --dry-run {program}", EXECUTED),
     Case("profile --dry-run -- {tool}", EXECUTED),
+    Case("session launch {program}", EXECUTED),
+    Case("session record --session {folder}", USAGE),
+    Case("session stop --session {folder}", USAGE),
     Case("profile --dry-run {source}", EXECUTED),
     Case("profile --nsys {tool} program.py", NO_TOOL),
     Case("compare --run 3 -- {program} -- {program}", EXECUTED),
@@ -122,6 +125,7 @@ CASES = [
 RECORDING = writing(  # with an nsys
     "profile -o {new} program.py",
     "profile --csv {file} -o out program.py",
+    "session launch -o {new} program.py",
     "profile --force -o {run} program.py",
     "profile --repeat 2 -o {repeats} program.py",
     "compare --run 3 --into {folder} -- program.py -- program.py",
@@ -150,6 +154,6 @@ def make_things(folder: Path, own: Path) -> None:
     (folder / "tables_parquetdir").mkdir()
     for name in ("base.json", "plan.toml", "program.py"):
         shutil.copy(own / name, folder)
-    for name in ("rules.toml", "tool", "x.cu", "file.txt", "x.png", "page.html"):
+    for name in ("rules.toml", "tool", "x.cu", "file.out", "x.png", "page.html"):
         (folder / name).write_text("")
     (folder / "tool").chmod(0o755)
