@@ -75,6 +75,8 @@ def _invalid(option: HelpOption, text: str, error: click.BadParameter) -> UsageE
     if isinstance(option.type, click.Choice):
         choices = [str(choice) for choice in option.type.choices]
         expected, hint = ", ".join(choices), did_you_mean(text, choices)
+        if option.multiple and set(text.split(",")) <= set(choices):
+            hint = f"repeat it: {' '.join(f'{max(option.opts, key=len)} {one}' for one in text.split(','))}"
     else:
         expected, hint = _expected(option.type) or error.message, ""
     return UsageError(f"invalid {max(option.opts, key=len)} {text!r}: expected {expected}", hint)

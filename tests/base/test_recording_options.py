@@ -59,7 +59,7 @@ def without_and_with(name: str) -> tuple[RecordingOptions, RecordingOptions]:
     values: dict[str, Any] = {"flag": not getattr(RecordingOptions(), name), "texts": ("x",)}
     values |= {"text": "cuda", "count": 1, "seconds": 1.5, "delay": 0.5}
     special = {"env": {"K": "v"}, "nvcc": ("-O3",), "steps": "1-2", "share": "group"}
-    special |= {"capture_range_end": "repeat"}
+    special |= {"capture_range": "cudaProfilerApi", "capture_range_end": "repeat"}
     value = special.get(name, values[OPTIONS[name].values])
     needed: dict[str, Any] = {"steps": "3"} if name in ("then_stop", "step_at") else {}
     if name == "capture_range_end":

@@ -643,6 +643,19 @@ def test_a_mistyped_program_gets_the_nearest_name(
     assert (code, lines[1]) == (127, hint.format(folder=folder))
 
 
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [
+        ("plot x.sqlite --kind timeline,copies", "repeat it: --kind timeline --kind copies"),
+        ("plot x.sqlite --kind timeline,copy", "did you mean 'timeline'?"),
+        ("profile --trace all train.py", "name what to trace, such as cuda,nvtx,osrt,cudnn,cublas"),
+    ],
+)
+def test_values_of_several(warm_cli: WarmCli, folder: Path, typed: str, hint: str) -> None:
+    code, lines = answer(warm_cli, folder, typed)
+    assert (code, lines[1]) == (2, hint)
+
+
 def test_a_file_without_rights(ordinary: RunIn, tmp_path: Path) -> None:
     for name in ("train.py", "x.sqlite"):
         (tmp_path / name).touch(mode=0)

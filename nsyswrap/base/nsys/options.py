@@ -459,6 +459,8 @@ def check_trace(text: str, nsys_path: str | None = None) -> None:
         return
     if " " in text:
         cure = "separate values with commas alone"
+    elif wrong[0] == "all":
+        cure = "name what to trace, such as cuda,nvtx,osrt,cudnn,cublas"
     else:
         cure = ADVICE_FOR_NCCL if wrong[0] == NCCL else did_you_mean(wrong[0], KNOWN)
     raise UsageError(
