@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import IO
 
@@ -137,14 +138,19 @@ class WorkFolders:
         )
 
     def split_ranges(self) -> list[Path]:
-        """Give each of the numbered recordings of one run a folder in ``work``; return these in order."""
-        numbers: dict[int, Path] = {}
-        for recording in guard.recordings(self.work):
-            if match := _NUMBERED.fullmatch(recording.name):
-                folder = numbers.setdefault(int(match[1]), self.work / f"{RANGE}{match[1]}")
-                folder.mkdir(mode=0o700, exist_ok=True)
-                recording.rename(folder / f"{STEM}{match[2]}")
-        return [folder for _, folder in sorted(numbers.items())]
+        """Give each of the numbered recordings of one run a folder in ``work``; return these in order.
+
+        One without a number is that of which nsys' importer failed: it gets the first number that is free.
+        """
+        matches = {path: _NUMBERED.fullmatch(path.name) for path in guard.recordings(self.work)}
+        numbers = {int(match[1]) for match in matches.values() if match}
+        free = next(number for number in count(1) if number not in numbers)
+        for recording, match in matches.items() if numbers else ():
+            folder = self.work / f"{RANGE}{match[1] if match else free}"
+            folder.mkdir(mode=0o700, exist_ok=True)
+            recording.rename(folder / f"{STEM}{recording.suffix}")
+            numbers.add(free if match is None else int(match[1]))
+        return [self.work / f"{RANGE}{number}" for number in sorted(numbers)]
 
     def discard_recordings(self) -> None:
         """Remove the recordings that cannot be redacted."""

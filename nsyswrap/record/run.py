@@ -150,27 +150,29 @@ def execute(spec: RunSpec, callbacks: Callbacks | None = None) -> Status:
             tries_again = not ended.ending.killed or ended.ending.fault != ""
             failure = reimport(nsys, private, facts) if tries_again else None
             ranges = private.split_ranges() if spec.options.capture_range_end else []
-            work = ranges[0] if ranges else private.work  # each of the ranges is as complete
-            import_failed = tries_again and not paths.exists(work / REPORT)
+            works = ranges or [private.work]
+            import_failed = tries_again and not paths.exists(works[0] / REPORT)
             if spec.options.discard_rep:
                 private.discard_recordings()
             unmoved = guard.recordings(private.temporary)
             steps = hooked.read(private.notes)
-            evidence = outcome.RunEvidence(*ended[:4], failure, work, unmoved, steps, import_failed)
+            evidence = outcome.RunEvidence(*ended[:4], failure, works[0], unmoved, steps, import_failed)
             asked = time.monotonic()
             facts |= {**gpu_facts(), **_observed_facts(ended)}
             facts |= steps.facts(spec.options)
             began += time.monotonic() - asked  # the driver can be slow to answer
             with suppress(OutputError):  # the export is read before it is published
                 RunFolder(private.work).write(RUN, facts)
-            status = outcome.judge(spec, evidence)
-            for folder in ranges or [private.work]:
-                status = finished(spec, status, folder, callbacks.finish)
+            statuses = [
+                finished(spec, outcome.judge(spec, replace(evidence, work=work)), work, callbacks.finish)
+                for work in works
+            ]
+            status = next((one for one in statuses if one.outcome != "done"), statuses[0])
             status = replace(status, message="; ".join(filter(None, (status.message, renamed))))
             facts["duration_s"] = round(time.monotonic() - began, 3)
             facts["command"] = list(map(callbacks.without_secrets, facts["command"]))
-            for folder in ranges:
-                _publish_range(RunFolder(run.path / folder.name, run.share), folder, facts, status)
+            for folder, of_range in zip(ranges, statuses, strict=False):
+                _publish_range(RunFolder(run.path / folder.name, run.share), folder, facts, of_range)
             private.publish()
             status = write_results(run, facts, status, callbacks.without_secrets(ended.log))
             for name in (RUN, STATUS) if ranges else ():  # a folder of runs, and none itself
