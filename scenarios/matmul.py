@@ -40,7 +40,7 @@ What to look for in nsyswrap's output:
 * The time per operation. Each timing in the JSON has `flop`, the operations of
   a call, and `tflops`, which is operations by Program. Program includes launch
   and wait. For the kernel alone divide `flop` by Kernel Med, and compare with
-  the peak of your GPU for the type. A power limit keeps large products below it.
+  the peak of your GPU for the type. A power limit keeps large products below.
 * odd against bf16: almost the same work, 5.6 times the time on an H200. Pad
   sizes to a multiple of 8.
 * vector: 1/4096 of the operations of bf16, but all of b to read. Divide the

@@ -117,7 +117,7 @@ class RecordingCommand(HelpCommand):
                 ) from None
             if for_nvcc := _words_for_nvcc(typed, error.option_name):
                 raise UsageError(
-                    f"{for_nvcc[1]} is no option of nsyswrap: --nvcc passes it to nvcc",
+                    f"{for_nvcc[1]} is not an option of nsyswrap: --nvcc passes it to nvcc",
                     CommandHint.of([*ctx.command_path.split(), *for_nvcc], "use {}"),
                 ) from None
             if not translation.option_of_nsys(error.option_name):

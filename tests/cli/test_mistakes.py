@@ -376,7 +376,7 @@ profile CUDA_VISIBLE_DEVICES=0 python3 train.py
 profile -m train.py
   2 -m takes the name of a module, and train.py is a file
 profile -O3 add.cu
-  2 -O3 is no option of nsyswrap: --nvcc passes it to nvcc
+  2 -O3 is not an option of nsyswrap: --nvcc passes it to nvcc
 profile --arch 90 add.cu
   2 invalid --arch '90': expected sm_NUMBER
 profile --capture-range step train.py

@@ -271,7 +271,11 @@ def test_a_folder_in_use_is_refused_before_anything_runs(tmp_path: Path, cli: Cl
         (("--compare-bare",), {}, "--compare-bare runs the program 2 times: once without nsys, once under"),
         (("--compare-bare", "--repeat", "3"), {}, "6 times: 3 times without nsys, 3 times under nsys"),
         (("--compare-bare", "--duration", "1"), {}, "--compare-bare cannot be used with --duration or"),
-        (("--compare-bare", "--capture-range", "cuda"), {}, "--compare-bare cannot be used with --duration"),
+        (
+            ("--compare-bare", "--capture-range", "cudaProfilerApi"),
+            {},
+            "--compare-bare cannot be used with --duration",
+        ),
         (("--compare-bare", "--nsys-arg=--duration=1"), {}, "--compare-bare cannot be used with --duration"),
         (("--repeat", "2"), {"OMPI_COMM_WORLD_RANK": "0"}, "--repeat cannot be used in a launch"),
         (
