@@ -95,6 +95,7 @@ def outcome_words(state: str) -> str:
 _PROFILE_AGAIN = "use a newer nsyswrap, or profile again"
 _MOST_RANKS = 1_000_000
 NO_GPU_WORK = 65  # the exit code of a run that is done and had GPUs, but has no GPU work
+_RANGE = re.compile(rf"{RANGE}\d{{1,9}}")  # all of a name
 _UNWRITTEN = 73  # the exit code of a run that is done, but whose files could not all be written
 
 
@@ -236,6 +237,8 @@ class RunFolder:
             return
         if folders := [name for name in FILES if paths.is_folder(self.path / name)]:
             raise OutputError(f"{self.path / folders[0]} is a folder, where a file is expected", "remove it")
+        if foreign := [path for path in _range_paths(self.path) if not _is_range(path)]:
+            raise OutputError(f"{foreign[0]} is not a run folder of ours; it is not replaced", "remove it")
         self.path.chmod(_folder_mode(self.share))
         for name in FILES:
             (self.path / name).unlink(missing_ok=True)
@@ -321,9 +324,20 @@ class RunFolder:
 
 def ranges_of(folder: Path) -> list[Path]:
     """Return the run folders of the ranges that one run recorded, in their order."""
-    found = paths.matching(folder, f"{RANGE}[0-9]*")
-    folders = [path for path in found if paths.exists(path / RUN) and not paths.is_link(path)]
+    paths_of_ranges = _range_paths(folder)
+    folders = [path for path in paths_of_ranges if paths.exists(path / RUN) and not paths.is_link(path)]
     return sorted(folders, key=lambda path: (len(path.name), path.name))
+
+
+def _range_paths(folder: Path) -> list[Path]:
+    """Return the paths with the name of a range's folder: not those of copies, such as ``range-1-old``."""
+    return [path for path in paths.matching(folder, f"{RANGE}*") if _RANGE.fullmatch(path.name)]
+
+
+def _is_range(path: Path) -> bool:
+    """Return True if a path can be the folder of a range: nothing of the user's is there under our names."""
+    names = set(paths.names(path))
+    return paths.is_link(path) or (paths.is_folder(path) and (RUN in names or not names & set(FILES)))
 
 
 def read_status(folder: Path | str) -> Status:

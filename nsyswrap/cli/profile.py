@@ -218,6 +218,12 @@ def _plan(options: ProfileOptions) -> ProfilePlan:
         advice = advice_for_nsys(command, "nsyswrap profile", options.program[2:])
         raise UsageError("nsyswrap profile starts nsys itself", advice)
     check_csv_folder(options.csv_folder)
+    one_capture = options.repeat or options.compare_bare or options.reports or options.csv_folder
+    if options.recording.capture_range_end and one_capture:
+        raise UsageError(
+            "--capture-range-end makes several captures: --repeat, --compare-bare, -r and --csv need one",
+            "afterwards: nsyswrap report DIR/range-1 -r NAME",
+        )
     rank = detect_rank(options.ranks)
     if options.repeat or options.compare_bare:
         repeats.check(

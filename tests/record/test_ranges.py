@@ -9,7 +9,7 @@ import pytest
 from conftest import Cli
 
 from nsyswrap.base.nsys.command import check_export
-from nsyswrap.base.run_folder import EXPORT, REPORT, RUN, STATUS
+from nsyswrap.base.run_folder import EXPORT, REPORT, RUN, STATUS, ranges_of
 
 PROGRAM = """
 import os, time
@@ -82,3 +82,43 @@ def test_fewer_ranges_replace_more(cli: Cli, program: Path, tmp_path: Path) -> N
 def test_wrong_ends_are_refused(cli: Cli, options: list[str], says: str) -> None:
     done = cli("profile", *options, "true")
     assert (done.returncode, says in done.stderr) == (2, True), done.stderr
+
+
+def test_files_of_the_user_beside_ranges_stay(cli: Cli, program: Path, tmp_path: Path) -> None:
+    end = ("--capture-range-end", "repeat:2", "--env", "MY_TOKEN=x", "--force")
+    assert cli("profile", *OPTIONS, *end, program).returncode == 0
+    copy = (tmp_path / "run" / "range-1").rename(tmp_path / "run" / "range-1-old")
+    mine = tmp_path / "run" / "range-2" / "notes"
+    mine.touch()
+    foreign = tmp_path / "run" / "range-3"
+    foreign.touch()
+    done = cli("profile", *OPTIONS, *end, program)
+    assert (done.returncode, "range-3 is not a run folder" in done.stderr) == (73, True), done.stderr
+    assert not check_export(tmp_path / "run" / "range-2" / EXPORT)
+    foreign.unlink()
+    assert cli("profile", *OPTIONS, *end, program).returncode == 0
+    assert mine.exists()
+    assert not check_export(copy / EXPORT)
+
+
+def test_twelve_ranges_are_in_order(cli: Cli, program: Path, tmp_path: Path) -> None:
+    program.write_text(PROGRAM.replace("range(4)", "range(12)").replace("0.05", "0.02"))
+    end = ("--capture-range-end", "repeat", "--env", "MY_TOKEN=x")
+    assert cli("profile", *OPTIONS, *end, program).returncode == 0
+    folders = ranges_of(tmp_path / "run")
+    assert [inner(folder / EXPORT)[0].split()[1] for folder in folders] == list(map(str, range(12)))
+
+
+def test_one_range_is_an_ordinary_run(cli: Cli, program: Path, tmp_path: Path) -> None:
+    program.write_text(PROGRAM.replace("range(4)", "range(1)"))
+    end = ("--capture-range-end", "repeat", "--env", "MY_TOKEN=x")
+    assert cli("profile", *OPTIONS, *end, program).returncode == 0
+    assert not check_export(tmp_path / "run" / EXPORT)
+    assert json.loads((tmp_path / "run" / STATUS).read_text())["outcome"] == "done"
+
+
+@pytest.mark.parametrize("option", ["--repeat=2", "--compare-bare", "-rnvtx_sum", "--csv=tables"])
+def test_options_that_need_one_capture_are_refused(cli: Cli, tmp_path: Path, option: str) -> None:
+    done = cli("profile", *OPTIONS, "--capture-range-end", "repeat", option, "true")
+    assert (done.returncode, "makes several captures" in done.stderr) == (2, True), done.stderr
+    assert not (tmp_path / "run").exists()
