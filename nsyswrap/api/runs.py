@@ -112,7 +112,7 @@ def record_session(
     session: Session, name: str, is_enough: Callable[[float], bool], callbacks: Callbacks
 ) -> Run:
     """Record a running program as ``record.session.record`` does; its environment is removed."""
-    environment = None if session.options.get("keep_environment") else session.environment()
+    environment = None if session.options.keep_environment else session.environment()
     made = _redacting(callbacks, environment)
     return Run(*sessions.record(session, name, is_enough, made))
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
 import sys
 import threading
 import time
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,8 +39,8 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from nsyswrap.api import runs
+    from nsyswrap.record import attached, guard, process_watch, readiness, session
     from nsyswrap.record import program as record_program
-    from nsyswrap.record import readiness, session
     from nsyswrap.record import run as record_run
 
 # The options of recording that nsys takes when it starts the program. The others say when to record.
@@ -47,7 +49,7 @@ _OPTIONS = (
     *("nsys_path", "extra", "keep_environment", "discard_rep"),
 )
 _SESSION = "Session"
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?")
+_DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(ms|s|m|h)?")
 _SECONDS = {"ms": 0.001, "s": 1.0, None: 1.0, "m": 60.0, "h": 3600.0}
 _session_option = option(_SESSION, "--session", "wanted", metavar="PID|DIR", help="Choose one of several.")
 
@@ -112,6 +114,7 @@ def launch(
     """
     if (load is None) != (when_ready is None):
         raise UsageError("--when-ready and --load need each other", "give both, or neither")
+    ready = readiness.parse(when_ready) if when_ready is not None else None
     recording = RecordingOptions(**{**options, "env": variables(options["env"])})
     check_trace(recording.trace, recording.nsys_path)
     resolved = record_program.resolve(program, module=module)
@@ -120,10 +123,11 @@ def launch(
     folder = output or record_run.claim_output(resolved, recording.nsys_path)
     spec = record_program.RunSpec(resolved, folder, recording)
     callbacks = record_program.Callbacks(broken=note_broken, progress=lambda text: note(f"nsyswrap: {text}"))
-    if load is None or when_ready is None:
-        sys.exit(session.launch(spec, _note_begun, callbacks))
-    loaded = _Load(load, readiness.parse(when_ready))
-    code = session.launch(spec, loaded.begin, callbacks, loaded.is_over, loaded.ready.reads)
+    if load is None or ready is None:
+        sys.exit(session.launch(spec, callbacks, session.Hooks(_note_begun)))
+    loaded = _Load(load, ready)
+    hooks = session.Hooks(loaded.begin, loaded.is_over, loaded.end, ready.reads)
+    code = session.launch(spec, callbacks, hooks)
     sys.exit(loaded.show(resolved.name, code))
 
 
@@ -137,9 +141,9 @@ class _Load:
     """Waits in a thread until the program is ready, then records it while a shell command runs."""
 
     def __init__(self, load: str, ready: readiness.Readiness) -> None:
-        self.ready = ready
+        self._ready = ready
         self._load = load
-        self._load_code: int | None = None
+        self._load_code = 0
         self._run: Run | None = None
         self._error: Exception | None = None
         self._thread = threading.Thread(target=self._carry_out, daemon=True)
@@ -149,6 +153,11 @@ class _Load:
         """Begin to wait for the program of a session."""
         self._session = begun
         self._thread.start()
+
+    def end(self) -> None:
+        """Wait for the recording after the end of the program."""
+        if self._thread.ident:
+            self._thread.join()
 
     def is_over(self) -> bool:
         """Return True if the recording is complete, or failed."""
@@ -164,28 +173,44 @@ class _Load:
         _show(self._run)
         if self._load_code:
             note(f"nsyswrap: the command of --load ended with exit code {self._load_code}")
-        return self._run.status.exit_code or self._load_code or 0
+        return self._run.status.exit_code or code or self._load_code
 
     def _carry_out(self) -> None:
         try:
-            if self.ready.wait(lambda: session.has_ended(self._session)):
+            if self._ready.wait(lambda: session.has_ended(self._session)):
                 self._record()
         except Exception as error:  # noqa: BLE001 - raised again in the main thread
             self._error = error
 
     def _record(self) -> None:
         processes: list[subprocess.Popen[bytes]] = []
+        token = uuid.uuid4().hex
+        environment = {**os.environ, guard.MARK: token}
 
-        def has_ended(_: float) -> bool:
-            if not processes:
-                processes.append(subprocess.Popen(["/bin/sh", "-c", self._load]))
-            return processes[0].poll() is not None
+        with attached.guarded(token) as note_pid:
 
-        run = runs.record_session(self._session, "", has_ended, _callbacks())
-        if processes:
-            processes[0].terminate()  # if the program ended before it
-            self._load_code = processes[0].wait()
+            def has_ended(_: float) -> bool:
+                if not processes:
+                    processes.append(subprocess.Popen(["/bin/sh", "-c", self._load], env=environment))
+                    note_pid(b"%d" % processes[0].pid)
+                return processes[0].poll() is not None
+
+            run = runs.record_session(self._session, "", has_ended, _callbacks())
+            for process in processes:
+                code = _end(process, guard.RunProcesses(token))
+                self._load_code = 128 - code if code < 0 else code
         self._run = run
+
+
+def _end(process: subprocess.Popen[bytes], members: guard.RunProcesses) -> int:
+    """End the command of --load if the program has ended before it, but leave it some time to notice."""
+    watch = process_watch.ProcessWatch(process, members, (), process_watch.LEAVE_S)
+    watch.stop = lambda number: guard.signal_all(members.living(), number)
+    watch.patience_s = process_watch.LEAVE_S
+    watch.wait()
+    if watch.timed_out:
+        watch.drain(0)
+    return process.returncode
 
 
 @command.command(
@@ -206,7 +231,7 @@ def record(name: str | None, *, seconds: float | None, wanted: str | None) -> No
 
     NAME is the run folder in that of the session, by default recording-1, recording-2, ...
     """
-    if name and ("/" in name or name.startswith(".")):
+    if name and ("/" in name or name.startswith((".", "-"))):
         raise UsageError(f"invalid NAME {name!r}: expected the name of a folder", "for example warm")
     running = session.choose(wanted)
     if seconds is None:
@@ -236,7 +261,9 @@ def list_sessions() -> None:
     rows = [("Process", "Program", "Runs for", "State", "Folder")]
     for one in running:
         state = "recording" if one.is_recording else "waiting" if one.is_here else f"on {one.host}"
-        rows.append((str(one.program), one.label, _for(time.time() - one.started), state, quoted(one.folder)))
+        rows.append(
+            (str(one.program), quoted(one.label), _for(time.time() - one.started), state, quoted(one.folder))
+        )
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     say("\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows))
 

@@ -53,7 +53,7 @@ def run(
     a later second signal. ``on_signal`` is called after the first one.
     """
     token = uuid.uuid4().hex
-    with nullcontext() if command.ends_all else _guarded(token) as note:
+    with nullcontext() if command.ends_all else guarded(token) as note:
         process = subprocess.Popen(
             guard.bound_to_us(command.argv),
             stdin=subprocess.PIPE if command.has_input else subprocess.DEVNULL,
@@ -78,7 +78,7 @@ def run(
 
 
 @contextmanager
-def _guarded(token: str) -> Iterator[Callable[[bytes], None]]:
+def guarded(token: str) -> Iterator[Callable[[bytes], None]]:
     """Run a guard that ends the processes with this mark if we are killed. Yield what tells it their ids."""
     with start_command_guard(token) as process:
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import os
 import re
 import socket
 import time
@@ -11,13 +12,16 @@ import urllib.request
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 from nsyswrap.base.errors import UsageError
 
 _ANSWER_S = 5.0  # a port or a URL is asked for at most so long
 _PAUSE_S = 0.1
 _SERVER_ERROR = 500  # a status from here on says that the program cannot answer yet
-_TAIL_BYTES = 1 << 16  # of the output in which a text is looked for
+_TAIL_BYTES = 1 << 12  # of the output before, in which a text can begin
+_PORTS = 1 << 16
+_PLAIN = re.compile(r"[!-~]+")
 
 
 @dataclass
@@ -46,27 +50,42 @@ class _Printed:
     _tail: bytes = field(default=b"", repr=False)
 
     def read(self, output: bytes) -> None:
-        self._tail = (self._tail + output)[-_TAIL_BYTES:]
-        self.is_printed = self.is_printed or bool(self.pattern.search(self._tail))
+        text = self._tail + output
+        self.is_printed = self.is_printed or bool(self.pattern.search(text))
+        self._tail = text[-_TAIL_BYTES:]
 
 
 def parse(text: str) -> Readiness:
     """Return what ``--when-ready`` says: a URL, ``[HOST:]PORT``, or a pattern. Raises UsageError."""
-    if re.match(r"https?://", text):
-        return Readiness(lambda: _answers(text))
-    if address := re.fullmatch(r"(?:([\w.-]+):)?(\d{1,5})", text):
-        host, port = address[1] or "localhost", int(address[2])
-        return Readiness(lambda: _accepts(host, port))
     try:
-        printed = _Printed(re.compile(text.encode()))
-    except re.error as error:
+        return _parsed(text)
+    except (ValueError, OverflowError, RecursionError, re.error) as error:
         raise UsageError(f"invalid --when-ready {text!r}: {error}", "give a URL, a port or a regex") from None
+
+
+def _parsed(text: str) -> Readiness:
+    if re.match(r"(?i)https?://", text):
+        parts = urlsplit(text)
+        if not (parts.hostname and parts.port != 0 and text.isascii() and _PLAIN.fullmatch(text)):
+            raise ValueError("expected http://HOST:PORT/PATH without blanks")
+        return Readiness(lambda: _answers(text))
+    if address := re.fullmatch(r"(?:([\w.-]+|\[[\da-fA-F:.]+\]):)?(\d{1,5})", text):
+        host, port = (address[1] or "localhost").strip("[]"), int(address[2])
+        if not 0 < port < _PORTS:
+            raise ValueError(f"a port is between 1 and {_PORTS - 1}")
+        host.encode("idna")
+        return Readiness(lambda: _accepts(host, port))
+    printed = _Printed(re.compile(os.fsencode(text)))
     return Readiness(lambda: printed.is_printed, printed.read)
+
+
+# A proxy answers for a server that does not run yet.
+_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def _answers(url: str) -> bool:
     try:
-        with urllib.request.urlopen(url, timeout=_ANSWER_S):  # noqa: S310 - http or https
+        with _opener.open(url, timeout=_ANSWER_S):
             return True
     except urllib.error.HTTPError as error:
         with error:

@@ -17,13 +17,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 from nsyswrap.base import paths, recent_runs
-from nsyswrap.base.errors import NsyswrapError, OutputError, Unavailable, Unreadable, UsageError
-from nsyswrap.base.files import open_private, read_json, typed, user_folder
+from nsyswrap.base.errors import NsyswrapError, OutputError, Unavailable, UsageError
+from nsyswrap.base.files import json_of, open_private, small_file, typed, user_folder
 from nsyswrap.base.folder_lock import is_locked, locked
 from nsyswrap.base.nsys import command, find
 from nsyswrap.base.nsys.options import RecordingOptions
@@ -46,6 +47,7 @@ _STOPPER = 'trap "" TERM; read _; exec "$0" stop --session="$1"'
 _NSYS_FAILED = 70
 _ALONE = "nsys has ended, as if it was killed; {} goes on, but cannot be recorded any more"
 _GONE = ("nsys of this session has ended, as if it was killed", "end the program, and launch it again")
+_NUL = b"\\u0000"  # in JSON; no name of the system has it
 _NO_SESSION = "no active sessions"
 _BUSY = "Configuring is not allowed"  # nsys records already
 
@@ -57,7 +59,7 @@ class Session:
     ``pid`` is the process that waits for it and ``began`` the start time of that, in ticks of the kernel.
     ``program`` is the process id of the program, ``name`` that of nsys' session, ``temporary`` nsys' TMPDIR,
     ``token`` the mark of all its processes, and ``started`` a time in seconds of the epoch. ``options`` has
-    values of RecordingOptions.
+    no values of environment variables.
     """
 
     folder: str
@@ -74,7 +76,7 @@ class Session:
     temporary: str
     token: str
     started: float
-    options: dict[str, Any] = field(default_factory=dict)
+    options: RecordingOptions
 
     @property
     def is_here(self) -> bool:
@@ -94,12 +96,15 @@ class Session:
 
     def spec(self, output: Path) -> RunSpec:
         """Return the run that a recording of the program is."""
-        known = {**self.options, "extra": tuple(self.options.get("extra", ()))}
-        return RunSpec(Program(tuple(self.command), self.label), output, RecordingOptions(**known))
+        return RunSpec(Program(tuple(self.command), self.label), output, self.options)
 
     def environment(self) -> dict[str, str]:
-        """Return the environment of the program, whose values must not be in a recording."""
-        words = proc.environment(self.program).decode("utf-8", "surrogateescape").split("\0")
+        """Return the environment of the program, whose values must not be in a recording.
+
+        A program that changes its title can overwrite its own: nsys and its nsyswrap have it, too.
+        """
+        pids = (self.pid, *guard.RunProcesses(self.token).living(), self.program)
+        words = b"\0".join(map(proc.environment, pids)).decode("utf-8", "surrogateescape").split("\0")
         return dict(word.split("=", 1) for word in words if "=" in word)
 
 
@@ -116,6 +121,8 @@ def choose(wanted: str | None) -> Session:
     if wanted is not None:
         real = os.path.realpath(wanted)
         alive = [one for one in alive if wanted in (str(one.program), str(one.pid)) or one.folder == real]
+    # One of another machine may have ended: its file stays if the machine went down.
+    alive = [one for one in alive if one.is_here] or alive
     if not alive:
         what = "no session" if wanted is None else f"no session {wanted}"
         raise UsageError(f"{what} is running", "begin one: nsyswrap session launch -- PROGRAM")
@@ -127,18 +134,25 @@ def choose(wanted: str | None) -> Session:
     return alive[0]
 
 
-def launch(
-    spec: RunSpec,
-    on_start: Callable[[Session], None],
-    callbacks: Callbacks,
-    is_over: Callable[[], bool] = lambda: False,
-    reads: Callable[[bytes], None] | None = None,
-) -> int:
-    """Run a program in a session of nsys until it ends; return its exit code, or 128 and our signal.
+@dataclass(frozen=True)
+class Hooks:
+    """Functions that ``launch`` calls. ``on_start`` gets the session.
 
-    ``on_start`` gets the session. Once ``is_over`` the program is ended with SIGTERM, and the code is 0.
-    ``reads`` gets what the program prints, too. Raises Unavailable or OutputError before the program starts,
-    and Unavailable if nsys does not start it.
+    Once ``is_over`` the program is ended with SIGTERM. ``on_end`` is called after its end, while nsys' files
+    are still there. ``reads`` gets what the program prints, too.
+    """
+
+    on_start: Callable[[Session], None]
+    is_over: Callable[[], bool] = lambda: False
+    on_end: Callable[[], None] = lambda: None
+    reads: Callable[[bytes], None] | None = None
+
+
+def launch(spec: RunSpec, callbacks: Callbacks, hooks: Hooks) -> int:
+    """Run a program in a session of nsys until it ends.
+
+    Return its exit code, 128 and our signal, or 0 if ``hooks.is_over`` ended it. Raises Unavailable or
+    OutputError before the program starts, and Unavailable if nsys does not start it.
     """
     nsys, broken = find.find_nsys(spec.options.nsys_path)
     for candidate in broken:
@@ -153,12 +167,13 @@ def launch(
         private_folders(folder, outcome.temporary_place(spec.options.env)) as private,
         private.guarded(),
         run.descriptors(spec) as streams,
-        _copied(streams, reads) as own,
+        _copied(streams, hooks.reads) as own,
         private.log.open("wb") as log,
         closing(ProgramTime()) as timed,
+        _registered(_session(spec, nsys, private)) as register,
     ):
         private.notes.mkdir()
-        name = f"nsyswrap-{private.token[:12]}"
+        name = _name(private.token)
         words = run.launched(spec.program, (*own, timed.writer))
         with shielded():
             process = subprocess.Popen(
@@ -173,23 +188,24 @@ def launch(
         private.tell_pid(process.pid)
         for descriptor in (timed.writer, *set(own).difference(streams)):
             os.close(descriptor)
-        session = _session(spec, nsys, private, name)
-        with _registered(session) as register:
-            watch = _watch(process, timed, private.token, received, is_over)
-            watch.on_poll = _once(lambda: timed.pid, lambda pid: on_start(register(pid)))
-            watch.wait()
-            if timed.pid is not None and watch.since_s < 0 and paths.exists(f"/proc/{timed.pid}"):
-                callbacks.progress(_ALONE.format(spec.program.name))
-                process.returncode = _outlast(timed.pid, watch)
-        watch.drain(0 if watch.since_s >= 0 else STOP_IN_JOB_S)
+        watch = _watch(process, timed, private.token, received, hooks.is_over)
+        watch.on_poll = _once(lambda: timed.pid, lambda pid: hooks.on_start(register(pid)), watch.on_poll)
+        watch.wait()
+        if timed.pid is not None and watch.since_s < 0 and _runs(timed.pid):
+            callbacks.progress(_ALONE.format(spec.program.name))
+            process.returncode = _outlast(timed.pid, watch)
+        # While a recording is written, nsys must not be killed.
+        leave_s = 0 if watch.since_s >= 0 else STOP_IN_JOB_S
+        watch.drain(leave_s, lambda left: is_locked(folder.path) and not all(map(_is_program, left)))
+        hooks.on_end()
         if timed.pid is None:
-            raise _not_started(spec, private.nsys_output(), timed)
+            raise _not_started(spec, private.nsys_output())
         return 128 + received[0] if received else _code(process.returncode, stopped=watch.since_s >= 0)
 
 
 def _outlast(program: int, watch: ProcessWatch) -> int:
     """Wait for a program whose nsys has ended, and pass on our first signal; return the exit code to use."""
-    while paths.exists(f"/proc/{program}"):
+    while _runs(program):
         if watch.received and watch.since_s < 0:
             watch.since_s = 0
             watch.stop(watch.received[0])
@@ -232,9 +248,12 @@ def _code(code: int, *, stopped: bool) -> int:
     return 0 if stopped else 128 - code if code < 0 else code
 
 
-def _session(spec: RunSpec, nsys: find.Nsys, private: WorkFolders, name: str) -> Session:
+def _name(token: str) -> str:
+    return f"nsyswrap-{token[:12]}"
+
+
+def _session(spec: RunSpec, nsys: find.Nsys, private: WorkFolders) -> Session:
     """Return the session, without the process id of the program, which has not started."""
-    kept = {**spec.options.of_nsys, "keep_environment": spec.options.keep_environment}
     return Session(
         folder=os.path.realpath(spec.output),
         cwd=str(Path.cwd()),
@@ -246,11 +265,11 @@ def _session(spec: RunSpec, nsys: find.Nsys, private: WorkFolders, name: str) ->
         label=spec.program.name,
         nsys=nsys.path,
         version=nsys.version,
-        name=name,
+        name=_name(private.token),
         temporary=str(private.temporary),
         token=private.token,
         started=time.time(),
-        options={**kept, "discard_rep": spec.options.discard_rep},
+        options=replace(spec.options.without_values(), env=dict.fromkeys(spec.options.env, "")),
     )
 
 
@@ -261,32 +280,42 @@ def _watch(
     received: list[signal.Signals],
     is_over: Callable[[], bool],
 ) -> ProcessWatch:
-    """Return what waits for `nsys launch`. A signal of ours ends the program alone: nsys then writes."""
+    """Return what waits for `nsys launch`. A signal of ours ends the program alone: nsys then writes.
+
+    A stopped program goes on, to end. What ignores the signal is killed.
+    """
     members = guard.RunProcesses(token)
 
-    def stop(number: signal.Signals) -> None:
+    def stop(number: int) -> None:
         programs = [pid for pid in members.living() if guard.is_program(pid, [process.pid])]
         guard.signal_all(programs, signal.SIGTERM if number is signal.SIGHUP else number)
+        guard.signal_all(programs, signal.SIGCONT)
 
-    watch = ProcessWatch(process, members, received, None, stop)
+    def enforce() -> None:
+        if watch.since_s > guard.STOP_PROGRAM_S:
+            stop(signal.SIGKILL)
+
+    watch = ProcessWatch(process, members, received, None, stop, enforce)
     watch.pause, watch.patience_s, watch.has_failed = timed.pause, _WRITE_S, is_over
     return watch
 
 
-def _once(value: Callable[[], int | None], act: Callable[[int], None]) -> Callable[[], None]:
-    """Return a callback that acts on a value when there is one, and never again."""
+def _once(
+    value: Callable[[], int | None], act: Callable[[int], None], always: Callable[[], None]
+) -> Callable[[], None]:
+    """Return a callback that acts on a value when there is one, and never again, and calls ``always``."""
     done: list[int] = []
 
     def poll() -> None:
         if not done and (pid := value()) is not None:
             done.append(pid)
             act(pid)
+        always()
 
     return poll
 
 
-def _not_started(spec: RunSpec, log: str, timed: ProgramTime) -> NsyswrapError:
-    timed.read_rest()
+def _not_started(spec: RunSpec, log: str) -> NsyswrapError:
     fault, cure = command.fault(log)
     reason = fault or command.quoted(log) or "nsys ended without a message"
     return Unavailable(f"nsys did not start {spec.program.name}: {reason}", cure)
@@ -310,7 +339,7 @@ def _registered(session: Session) -> Iterator[Callable[[int], Session]]:
 
     def register(program: int) -> Session:
         running = replace(session, program=program)
-        with os.fdopen(open_private(path, 0o600), "w") as file:
+        with paths.writing(path), os.fdopen(open_private(path, 0o600), "w") as file:
             json.dump(asdict(running), file)
         return running
 
@@ -323,10 +352,17 @@ def _registered(session: Session) -> Iterator[Callable[[int], Session]]:
 
 
 def _read(path: Path) -> Session | None:
-    """Return the session of a file; None if it has ended. The file of a killed process is removed."""
+    """Return the session of a file; None if it has ended. The file of a killed process is removed.
+
+    A file of another user, or one that we did not write, is not trusted: we signal its process.
+    """
     try:
-        session = typed(Session, read_json(path))
-    except (OSError, ValueError, Unreadable):
+        facts = paths.status(path, follow=False)
+        content = small_file(path)
+        if not facts or facts.st_uid != os.geteuid() or not S_ISREG(facts.st_mode) or _NUL in content:
+            return None
+        session = typed(Session, json_of(content))
+    except (OSError, ValueError, NsyswrapError):
         return None
     if session.is_alive:
         return session
@@ -344,6 +380,8 @@ def record(
     """
     folder = Path(session.folder)
     with locked(folder, "another recording", "wait until it has ended"):
+        if name and paths.is_filled(folder / name):
+            raise OutputError(f"{folder / name} exists and is not empty", "give another NAME, or none")
         output = recent_runs.short_path(folder / (name or _free_name(folder)), Path.cwd())
         spec, place = session.spec(output), RunFolder(output.absolute())
         with (
@@ -413,6 +451,7 @@ class _Recording:
     def facts(self) -> dict[str, Any]:
         """Return what was noted beside the recording, for run.json."""
         return {
+            "nsyswrap": self._observer.version(),
             "recorded_s": round(self._seconds, 6),
             "conditions": asdict(self._observer.conditions()),
             "gpu_processes": list(map(asdict, self._users.users)),
@@ -496,8 +535,18 @@ def _not_begun(log: str) -> NsyswrapError:
 
 
 def has_ended(session: Session) -> bool:
-    """Return True if the program has ended."""
-    return not paths.exists(f"/proc/{session.program}")
+    """Return True if the program and the processes that it left running have ended."""
+    members = guard.RunProcesses(session.token)
+    return not _runs(session.program) and not any(map(_is_program, members.living()))
+
+
+def _is_program(pid: int) -> bool:
+    return guard.is_program(pid, ())
+
+
+def _runs(pid: int) -> bool:
+    """Return False for a process that has ended, also if nobody has waited for it."""
+    return proc.stat(pid)[:1] not in ([], ["Z"])
 
 
 def stop(session: Session) -> None:

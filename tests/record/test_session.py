@@ -13,7 +13,7 @@ import threading
 import urllib.request
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import pytest
@@ -21,7 +21,9 @@ from foreign import SOMEBODY
 from waiting import PATIENCE_S, wait_until
 
 from nsyswrap.base.nsys.command import check_export
+from nsyswrap.base.nsys.options import RecordingOptions
 from nsyswrap.base.run_folder import EXPORT, RUN, STATUS
+from nsyswrap.record import proc, readiness, session
 
 pytestmark = pytest.mark.usefixtures("nsys")
 
@@ -304,3 +306,224 @@ def test_a_killed_nsyswrap_ends_its_server(served: Served) -> None:
     served.process.kill()
     wait_until(lambda: not Path(f"/proc/{served.pid}").exists())
     assert "no session is running" in served.run("list")[1]
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["99999", "0", "a..b:80", "http://[::1", "http://x:99999/", "http:///", "a{99999999999}", b"\xff("],
+)
+def test_a_wrong_place_to_wait_for_is_refused(
+    tmp_path: Path, environment: dict[str, str], where: str | bytes
+) -> None:
+    words = ("launch", "-o", "served", "--load", "true", "--when-ready", os.fsdecode(where), "--", "true")
+    with started(tmp_path, environment, *words) as process:
+        printed = process.communicate(timeout=PATIENCE_S)[0]
+    assert (process.returncode, "invalid --when-ready" in printed) == (2, True), printed
+    assert not (tmp_path / "served").exists()
+
+
+def test_a_proxy_does_not_answer_for_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as proxy, closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.getsockname()[1]}")
+        monkeypatch.delenv("no_proxy", raising=False)
+        assert not readiness.parse(f"http://127.0.0.1:{free.getsockname()[1]}/").asks()
+        proxy.settimeout(0)
+        with pytest.raises(BlockingIOError):
+            proxy.accept()
+
+
+LOADED = ("launch", "-o", "served", "--trace", "nvtx", "--when-ready", "hello", "--load")
+
+
+def loaded(folder: Path, environment: dict[str, str], load: str, server: str) -> subprocess.Popen[str]:
+    variables = {**environment, "XDG_STATE_HOME": str(folder / "state")}
+    return started(folder, variables, *LOADED, load, "--", "sh", "-c", f"echo hello; {server}")
+
+
+def check_loaded(folder: Path) -> None:
+    """Check that the recording is complete, and that nothing runs or is left."""
+    recording = folder / "served" / "recording-1"
+    assert json.loads((recording / STATUS).read_text())["outcome"] == "done"
+    assert not check_export(recording / EXPORT)
+    assert not (folder / "ended").exists()
+    pid = int((folder / "pid").read_text())
+    wait_until(lambda: not Path(f"/proc/{pid}").exists())  # init has to notice its end
+    assert not [*(folder / "state" / "nsyswrap" / "sessions").iterdir()]
+
+
+LOAD_OF_A_CHILD = "sleep 300 & echo $! > pid; wait; touch ended"
+
+
+def test_a_server_that_ends_before_its_load(tmp_path: Path, environment: dict[str, str]) -> None:
+    server = "while [ ! -s pid ]; do sleep 0.1; done; sleep 1; exit 3"
+    with loaded(tmp_path, environment, LOAD_OF_A_CHILD, server) as process:
+        printed = process.communicate(timeout=PATIENCE_S)[0]
+    assert (process.returncode, "sh ended" in printed) == (3, True), printed
+    assert "the command of --load ended with exit code 143" in printed
+    check_loaded(tmp_path)
+
+
+def test_launch_is_stopped_during_its_load(tmp_path: Path, environment: dict[str, str]) -> None:
+    with loaded(tmp_path, environment, LOAD_OF_A_CHILD, "exec sleep 300") as process:
+        wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().endswith("\n"))
+        process.terminate()
+        printed = process.communicate(timeout=PATIENCE_S)[0]
+    assert process.returncode == 128 + signal.SIGTERM, printed
+    check_loaded(tmp_path)
+
+
+def test_launch_is_killed_during_its_load(tmp_path: Path, environment: dict[str, str]) -> None:
+    with loaded(tmp_path, environment, LOAD_OF_A_CHILD, "exec sleep 300") as process:
+        wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().endswith("\n"))
+        process.kill()
+        process.communicate(timeout=PATIENCE_S)
+    pid = int((tmp_path / "pid").read_text())
+    wait_until(lambda: not Path(f"/proc/{pid}").exists())
+
+
+def test_a_server_that_ignores_its_signal_is_killed(tmp_path: Path, environment: dict[str, str]) -> None:
+    server = "trap '' TERM; while :; do sleep 1; done"
+    with loaded(tmp_path, environment, "sleep 0.3", server) as process:
+        printed = process.communicate(timeout=PATIENCE_S)[0]
+    assert process.returncode == 0, printed
+    assert not check_export(tmp_path / "served" / "recording-1" / EXPORT)
+
+
+# A program that overwrites its environment, as one that sets its title does, and leaves its work to a child.
+DAEMON = r"""
+import ctypes, os, subprocess, sys, time
+import nvtx
+
+if len(sys.argv) == 1:
+    subprocess.Popen([sys.executable, __file__, "daemon"], start_new_session=True)
+    sys.exit()
+secret = os.environ["MY_TOKEN"]
+for name, value in list(os.environ.items()):
+    os.environ[name] = value  # elsewhere: nsys reads it
+begin, end = map(int, open("/proc/self/stat").read().rpartition(")")[2].split()[47:49])
+ctypes.memset(begin, 0, end - begin - 1)
+print(f"process {os.getpid()}", flush=True)
+while True:
+    with nvtx.annotate("request"), nvtx.annotate(f"key {secret}"):
+        time.sleep(0.02)
+"""
+
+
+@pytest.mark.parametrize("words", [(), ("itself",)])
+def test_a_daemon_that_overwrites_its_environment(
+    tmp_path: Path, environment: dict[str, str], words: tuple[str, ...]
+) -> None:
+    pytest.importorskip("nvtx", reason="needs the package nvtx before 0.2.12")
+    (tmp_path / "daemon.py").write_text(DAEMON)
+    variables = {**environment, "XDG_STATE_HOME": str(tmp_path / "state")}
+    launch = (
+        "launch",
+        "-o",
+        "served",
+        "--trace",
+        "nvtx",
+        "--follow-forks",
+        "--env",
+        "MY_TOKEN=not-to-be-recorded",
+    )
+    with started(tmp_path, variables, *launch, "--", "daemon.py") as process:
+        assert process.stdout
+        while not (line := process.stdout.readline()).startswith("process "):
+            assert line
+        with started(tmp_path, variables, "record", "--for", "0.5s", "daemon") as recorder:
+            printed = recorder.communicate(timeout=PATIENCE_S)[0]
+        assert recorder.returncode == 0, printed
+        with started(tmp_path, variables, "stop") as stopper:
+            stopper.communicate(timeout=PATIENCE_S)
+        process.communicate(timeout=PATIENCE_S)
+    assert not Path(f"/proc/{int(line.split()[1])}").exists()
+    run = json.loads((tmp_path / "served" / "daemon" / RUN).read_text())
+    assert run["recorded_s"] >= 0.5
+    assert (run["env_set"], run["nsyswrap"].endswith("+unknown")) == (["MY_TOKEN"], False)
+    export = tmp_path / "served" / "daemon" / EXPORT
+    assert not words or requests_in(export) > 0
+    assert b"not-to-be-recorded" not in export.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"options": {"extra": 5}},
+        {"options": {"trace": "nvtx", "delay": "x"}},
+        {"folder": "/\0"},
+        {"pid": "1"},
+        {"pid": -1},
+        {"began": 0},
+        {"started": 1e999},
+        {"command": None},
+        "uid",
+        "link",
+    ],
+)
+def test_a_damaged_or_foreign_file_of_a_session(
+    tmp_path: Path, environment: dict[str, str], wrong: dict[str, object] | str
+) -> None:
+    folder = tmp_path / "nsyswrap" / "sessions"
+    folder.mkdir(parents=True)
+    with subprocess.Popen(["sleep", "300"]) as decoy:
+        pid = decoy.pid
+        valid = session.Session(
+            folder=str(tmp_path),
+            cwd="/",
+            host=socket.gethostname(),
+            pid=pid,
+            began=int(proc.stat(pid)[19]),
+            program=pid,
+            command=["sleep"],
+            label="sleep",
+            nsys="true",
+            version="1",
+            name="n",
+            temporary="/",
+            token="0" * 32,
+            started=1.0,
+            options=RecordingOptions(),
+        )
+        values = {**asdict(valid), **(wrong if isinstance(wrong, dict) else {})}
+        path = folder / "none.json"
+        path.write_text(json.dumps(values).replace("Infinity", "1e999"))
+        if wrong == "uid":
+            if os.geteuid():
+                pytest.skip("only root can be two users")
+            os.chown(path, SOMEBODY, SOMEBODY)
+        elif wrong == "link":
+            path.symlink_to(path.rename(tmp_path / "elsewhere"))
+        for words in (["list"], ["record", "--for", "0.1s"], ["stop"], ["stop", "--session", str(pid)]):
+            with started(tmp_path, {**environment, "XDG_STATE_HOME": str(tmp_path)}, *words) as process:
+                printed = process.communicate(timeout=PATIENCE_S)[0]
+            assert process.returncode == (0 if words == ["list"] else 2), printed
+            assert "is running" in printed
+        assert decoy.poll() is None
+        decoy.kill()
+
+
+def test_names_of_recordings(served: Served) -> None:
+    (served.folder / "served" / "mine").mkdir()
+    (served.folder / "served" / "mine" / "file").touch()
+    for name, code in (("mine", 73), ("lock", 73), ("-x", 2), (".x", 2), ("a/b", 2), ("a b%\n", 0)):
+        assert served.run("record", "--for", "0.1s", "--", name)[0] == code, name
+    (entry,) = (served.folder / "state" / "nsyswrap" / "sessions").glob("*.json")
+    assert entry.stat().st_mode & 0o777 == 0o600
+    elsewhere = {**json.loads(entry.read_text()), "host": "elsewhere"}
+    entry.with_name("elsewhere.json").write_text(json.dumps(elsewhere))
+    assert served.run("record", "--for", "0.1s")[0] == 0  # the one that is here
+    assert [*(served.folder / "served" / "mine").iterdir()] == [served.folder / "served" / "mine" / "file"]
+
+
+@pytest.mark.parametrize("small_disk", ["8k"], indirect=True)
+def test_a_full_disk_for_the_file_of_a_session(
+    small_disk: Path, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    (small_disk / "nsyswrap" / "sessions").mkdir(parents=True)
+    with suppress(OSError):
+        (small_disk / "full").write_bytes(bytes(1 << 20))
+    variables = {**environment, "XDG_STATE_HOME": str(small_disk)}
+    with started(tmp_path, variables, "launch", "-o", "served", "--", "sleep", "300") as process:
+        printed = process.communicate(timeout=PATIENCE_S)[0]
+    assert (process.returncode, f"cannot write {small_disk}" in printed) == (73, True), printed
