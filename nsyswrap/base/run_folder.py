@@ -245,14 +245,19 @@ class RunFolder:
             self._partial_path(name).unlink(missing_ok=True)
         if is_page(self.path / PAGE):
             (self.path / PAGE).unlink()
+        self._clear_ranges()
+        for pattern in (f"{WORK}*", SCENARIO_FILES):  # WORK: of a killed run
+            for left in paths.matching(self.path, pattern):
+                shutil.rmtree(left)
+
+    def _clear_ranges(self) -> None:
+        for link in filter(paths.is_link, _range_paths(self.path)):
+            link.unlink()  # never written through
         for earlier in ranges_of(self.path):
             for name in FILES:
                 (earlier / name).unlink(missing_ok=True)
             with suppress(OSError):  # it holds other files
                 earlier.rmdir()
-        for pattern in (f"{WORK}*", SCENARIO_FILES):  # WORK: of a killed run
-            for left in paths.matching(self.path, pattern):
-                shutil.rmtree(left)
 
     def open(self, name: str) -> int:
         """Return a descriptor for writing one file, which is private from its first byte. Raises OSError."""

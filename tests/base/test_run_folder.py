@@ -68,6 +68,7 @@ def test_force_follows_no_link_in_the_place_of_a_range(tmp_path: Path) -> None:
     (run / "range-1").symlink_to(mine)
     RunFolder(run).create({}, force=True)
     assert {path.name for path in mine.iterdir()} == before
+    assert "range-1" not in {path.name for path in run.iterdir()}  # nor does the run write through it
 
 
 def test_a_file_in_the_place_of_the_folder(tmp_path: Path) -> None:

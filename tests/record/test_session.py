@@ -390,6 +390,7 @@ def test_a_server_that_ignores_its_signal_is_killed(tmp_path: Path, environment:
     assert not check_export(tmp_path / "served" / "recording-1" / EXPORT)
 
 
+VALUE = "not-to-be-recorded"
 # A program that overwrites its environment, as one that sets its title does, and leaves its work to a child.
 DAEMON = r"""
 import ctypes, os, subprocess, sys, time
@@ -412,28 +413,23 @@ while True:
 
 @pytest.mark.parametrize("words", [(), ("itself",)])
 def test_a_daemon_that_overwrites_its_environment(
-    tmp_path: Path, environment: dict[str, str], words: tuple[str, ...]
+    tmp_path: Path, environment: dict[str, str], words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("nvtx", reason="needs the package nvtx before 0.2.12")
     (tmp_path / "daemon.py").write_text(DAEMON)
     variables = {**environment, "XDG_STATE_HOME": str(tmp_path / "state")}
-    launch = (
-        "launch",
-        "-o",
-        "served",
-        "--trace",
-        "nvtx",
-        "--follow-forks",
-        "--env",
-        "MY_TOKEN=not-to-be-recorded",
-    )
-    with started(tmp_path, variables, *launch, "--", "daemon.py") as process:
+    launch = ("launch", "-o", "served", "--trace", "nvtx", "--follow-forks", "--env", f"MY_TOKEN={VALUE}")
+    with started(tmp_path, variables, *launch, "--", "daemon.py", *words) as process:
         assert process.stdout
         while not (line := process.stdout.readline()).startswith("process "):
             assert line
         with started(tmp_path, variables, "record", "--for", "0.5s", "daemon") as recorder:
             printed = recorder.communicate(timeout=PATIENCE_S)[0]
         assert recorder.returncode == 0, printed
+        monkeypatch.setenv("XDG_STATE_HOME", variables["XDG_STATE_HOME"])
+        (running,) = session.sessions()
+        assert VALUE.encode() not in proc.environment(int(line.split()[1]))
+        assert running.environment()["MY_TOKEN"] == VALUE
         with started(tmp_path, variables, "stop") as stopper:
             stopper.communicate(timeout=PATIENCE_S)
         process.communicate(timeout=PATIENCE_S)
@@ -443,7 +439,7 @@ def test_a_daemon_that_overwrites_its_environment(
     assert (run["env_set"], run["nsyswrap"].endswith("+unknown")) == (["MY_TOKEN"], False)
     export = tmp_path / "served" / "daemon" / EXPORT
     assert not words or requests_in(export) > 0
-    assert b"not-to-be-recorded" not in export.read_bytes()
+    assert VALUE.encode() not in export.read_bytes()
 
 
 @pytest.mark.parametrize(
