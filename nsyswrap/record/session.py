@@ -381,7 +381,7 @@ def record(
     folder = Path(session.folder)
     with locked(folder, "another recording", "wait until it has ended"):
         if name and paths.is_filled(folder / name):
-            raise OutputError(f"{folder / name} exists and is not empty", "give another NAME, or none")
+            raise OutputError(f"{folder / name} exists and is not empty", "use another NAME, or none")
         output = recent_runs.short_path(folder / (name or _free_name(folder)), Path.cwd())
         spec, place = session.spec(output), RunFolder(output.absolute())
         with (
