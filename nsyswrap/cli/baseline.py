@@ -191,7 +191,7 @@ def history(given: Sequence[str], *, output: Path, force: bool) -> None:
     Each PATH is a point: a baseline, a folder of equal runs or a batch folder. A folder of baselines is a
     point for each file. The points are in the order of their runs.
     """
-    check_ending(output, PAGES)
+    check_ending(output, PAGES, "name a file that ends in .html")
     if str(output) != "-" and paths.is_taken(output) and not force:
         raise OutputError(
             f"{output} already exists", "use --force to replace it, or name another file with -o"

@@ -244,7 +244,7 @@ export x.sqlite --metrics openmetrics -o m.html
 redact x.sqlite -o shared.html
   nsyswrap view x.sqlite -o shared.html writes one
 baseline history folder -o history.csv
-  nsyswrap report -r NAME -o history.csv writes one
+  name a file that ends in .html
 profile -o run1.nsys-rep train.py
   use -o run1
 profile -o 'my page.html' train.py
