@@ -69,7 +69,7 @@ profile --cuda-memory-usage=true train.py
 profile --cuda-um-gpu-page-faults=true train.py
   use nsyswrap profile --um-faults train.py
 profile --capture-range-end=stop train.py
-  what only nsys knows: --nsys-arg=--capture-range-end=stop
+  to pass it to nsys: --nsys-arg=--capture-range-end=stop
 profile --gpu-metrics-devices=all train.py
   use nsyswrap profile --nsys-arg=--gpu-metrics-devices=all train.py
 profile --mpi-impl=openmpi train.py

@@ -308,8 +308,8 @@ class RecordingOptions:
                 raise UsageError(
                     f"{what}: nsys kills the program after it", "use repeat:N: the program goes on"
                 )
-            passed_on = f"--nsys-arg=--capture-range-end={self.capture_range_end}"
-            raise UsageError(f"{what}: expected repeat or repeat:N", f"what only nsys knows: {passed_on}")
+            passed_on = quoted(f"--nsys-arg=--capture-range-end={self.capture_range_end}")
+            raise UsageError(f"{what}: expected repeat or repeat:N", f"to pass it to nsys: {passed_on}")
         if self.capture_range is None:
             raise UsageError(
                 "--capture-range-end needs the range to record", "add --capture-range, such as nvtx:step"
