@@ -25,7 +25,7 @@ with lazy_imports():  # used for a trace that is not in our list
 
 PROGRAM, RECORDING, FOLDER, BATCH = "Program", "Recording", "Run folder", "Batch"  # headings of the help
 NVTX_RANGE = "nvtx:"
-_RANGES = ("cudaProfilerApi", "hotkey", "none")  # values of --capture-range beside it
+RANGES = ("cudaProfilerApi", "hotkey", "none")  # values of --capture-range beside it
 _CLOCKS_S = 0.01  # tolerance: --duration and the recorded duration are measured by different clocks
 _TERMINATED = 143  # exit code of nsys if its SIGTERM ended the program
 _RANGE_ENDED = "Capture range ended in the application"
@@ -284,7 +284,7 @@ class RecordingOptions:
             )
         if (
             self.capture_range
-            and self.capture_range not in _RANGES
+            and self.capture_range not in RANGES
             and not self.capture_range.startswith(NVTX_RANGE)
         ):
             raise UsageError(
@@ -312,7 +312,8 @@ class RecordingOptions:
             raise UsageError(f"{what}: expected repeat or repeat:N", f"to pass it to nsys: {passed_on}")
         if self.capture_range is None:
             raise UsageError(
-                "--capture-range-end needs the range to record", "add --capture-range, such as nvtx:step"
+                "--capture-range-end needs the range to record",
+                "add it, for example --capture-range nvtx:step",
             )
 
     def _check_steps(self) -> None:

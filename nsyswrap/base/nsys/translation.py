@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from nsyswrap.base.nsys.options import OPTIONS
+from nsyswrap.base.nsys.options import OPTIONS, RANGES
 
 _SHORT = {
     "b": "backtrace",
@@ -23,7 +23,7 @@ _SHORT = {
     "Y": "start-later",
     "y": "delay",
 }
-_RANGES = ("cudaProfilerApi", "hotkey", "none", "nvtx")  # values of --capture-range
+_RANGES = (*RANGES, "nvtx")  # values of --capture-range
 # Options whose value is the default here, and that value.
 _DEFAULTS = {
     "auto-report-name": ("true", "false"),
