@@ -104,10 +104,10 @@ PAGES = (".html", ".htm")
 _OF_NSYS = (".nsys-rep", ".qdrep", ".sqlite")
 # What the ending of a file promises, and the command that writes such a file.
 _WRITERS = {
-    **dict.fromkeys((".txt", ".json", ".md"), "nsyswrap report -o"),
-    **dict.fromkeys((".csv", ".tsv", ".parquet"), "nsyswrap report -r NAME -o"),
-    **dict.fromkeys(PAGES, "nsyswrap view -o"),
-    **dict.fromkeys((".png", ".svg", ".pdf"), "nsyswrap plot --kind KIND -o"),
+    **dict.fromkeys((".txt", ".json", ".md"), "report -o"),
+    **dict.fromkeys((".csv", ".tsv", ".parquet"), "report -r NAME -o"),
+    **dict.fromkeys(PAGES, "view -o"),
+    **dict.fromkeys((".png", ".svg", ".pdf"), "plot --kind KIND -o"),
 }
 
 
@@ -135,7 +135,7 @@ def check_ending(output: Path | None, endings: Collection[str], hint: str = "") 
 
 def _writer(output: Path) -> str:
     """Return the command that writes such a file, of the captures that are typed."""
-    name, _, options = _WRITERS[output.suffix.lower()].removeprefix("nsyswrap ").partition(" ")
+    name, options = _WRITERS[output.suffix.lower()].split(" ", 1)
     captures = click.get_current_context().params.get("captures") or ()
     words = ["nsyswrap", name, *(quoted(str(capture)) for capture in captures), options, quoted(str(output))]
     return " ".join(words)
