@@ -27,7 +27,9 @@ _PROGRAMS = (".py", ".cu")
 _STEPS, _ANY_STEPS = "--steps", "10-13"
 _PYTHON = "--python"  # of other tools
 _OF_NVCC = re.compile(r"-(O\d|[GglLID]|std=|arch=|use_fast_math|rdc=)")  # their value is in the same word
-_GPUS = ("--gpu", "--gpus", "--device", "--devices")
+_GPUS = ("--gpu", "--gpus", "--device", "--devices")  # of other tools
+_GPU = r"(?:\d+|(?:GPU|MIG)-[\w-]+)"
+_GPU_LIST = re.compile(rf"(?:cuda:)?({_GPU}(?:,{_GPU})*)")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _TYPES: Mapping[str, click.IntRange | click.FloatRange] = {
@@ -107,8 +109,8 @@ class RecordingCommand(HelpCommand):
                 raise UsageError(
                     f"no option named {_PYTHON!r}: name the Python before its script", meant
                 ) from None
-            if error.option_name in _GPUS:
-                hint = f"use --env CUDA_VISIBLE_DEVICES={_value_of(error.option_name, typed)}"
+            if error.option_name in _GPUS and not self.shares_gpus:
+                hint = _hint_on_gpus(ctx.command_path, error.option_name, typed)
                 raise UsageError(f"no option named {error.option_name!r}", hint) from None
             if quoted := _quoted_for_nvcc(typed, error.option_name):
                 raise UsageError(
@@ -125,6 +127,11 @@ class RecordingCommand(HelpCommand):
             advice = advice_for_nsys(self, ctx.command_path, typed)
             raise UsageError(f"{error.option_name} is an option of nsys, not of nsyswrap", advice) from None
 
+    @property
+    def shares_gpus(self) -> bool:
+        """True if --gpus is an option of this command: it is the one that was meant."""
+        return any("--gpus" in one.opts for one in self.params)
+
     def _check_steps(self, path: str, typed: Sequence[str]) -> None:
         """Raise UsageError if --steps has no value and so takes the next option or the program for it."""
         _, end = self.parted(typed)
@@ -137,9 +144,9 @@ class RecordingCommand(HelpCommand):
 
     def _with_python(self, typed: Sequence[str]) -> list[str]:
         """Return the words with the value of --python in front of the program."""
-        place = next(place for place, word in enumerate(typed) if word.split("=")[0] == _PYTHON)
-        rest = [*typed[:place], *typed[place + (1 if "=" in typed[place] else 2) :]]
-        python = os.path.expanduser(_value_of(_PYTHON, typed) or "python3")  # noqa: PTH111 - as a shell
+        before, value, after = _around(_PYTHON, typed)
+        rest = [*before, *after]
+        python = os.path.expanduser(value or "python3")  # noqa: PTH111 - as a shell
         _, end = self.parted(rest)
         options, program = rest[:end], rest[end:]
         as_module = [word for word in options if word in ("-m", "--module")]
@@ -157,10 +164,21 @@ def _check_value_is_no_program(words: Sequence[str]) -> None:
             ) from None
 
 
-def _value_of(option: str, words: Sequence[str]) -> str:
-    """Return the value of an option that is among the words, behind ``=`` or as the next word."""
+def _around(option: str, words: Sequence[str]) -> tuple[Sequence[str], str, Sequence[str]]:
+    """Return the words before an option, its value behind ``=`` or as the next word, and the words after."""
     place = next(place for place, word in enumerate(words) if word.split("=")[0] == option)
-    return words[place].partition("=")[2] or "".join(words[place + 1 : place + 2])
+    if "=" in words[place]:
+        return words[:place], words[place].partition("=")[2], words[place + 1 :]
+    return words[:place], "".join(words[place + 1 : place + 2]), words[place + 2 :]
+
+
+def _hint_on_gpus(path: str, option: str, words: Sequence[str]) -> str:
+    """Return how GPUs are chosen here, for an option of other tools: with the command if it names GPUs."""
+    before, value, after = _around(option, words)
+    if gpus := _GPU_LIST.fullmatch(value):
+        meant = [*path.split(), *before, "--env", f"CUDA_VISIBLE_DEVICES={gpus[1]}", *after]
+        return CommandHint.of(meant, "use {}")
+    return f"omit {option} for all GPUs, or use --env CUDA_VISIBLE_DEVICES=0 for one"
 
 
 def _quoted_for_nvcc(words: Sequence[str], unknown: str) -> list[str]:

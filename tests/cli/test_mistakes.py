@@ -178,9 +178,15 @@ profile --nvcc -O3 -q train.py
 report x.sqlite -r cuda_gpu_kern_sum --kernel gemm
   use nsyswrap report x.sqlite -r cuda_gpu_kern_sum --match gemm
 profile --gpu 1 train.py
-  use --env CUDA_VISIBLE_DEVICES=1
+  use nsyswrap profile --env CUDA_VISIBLE_DEVICES=1 train.py
 profile --device=0,1 train.py
-  use --env CUDA_VISIBLE_DEVICES=0,1
+  use nsyswrap profile --env CUDA_VISIBLE_DEVICES=0,1 train.py
+profile --device cuda:0 train.py
+  use nsyswrap profile --env CUDA_VISIBLE_DEVICES=0 train.py
+profile --gpus train.py
+  omit --gpus for all GPUs, or use --env CUDA_VISIBLE_DEVICES=0 for one
+batch sweep --gpu 0 -p n=1,2 -- python train.py
+  did you mean '--gpus'? nsyswrap batch sweep --help shows all options
 open x.sqlite
   use nsyswrap view x.sqlite
 show x.sqlite
