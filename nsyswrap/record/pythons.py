@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nsyswrap.base import paths
+from nsyswrap.base.files import head
 from nsyswrap.base.run_tool import run_tool
 from nsyswrap.record import python_imports
 from nsyswrap.record.conditions import shebang
@@ -30,7 +31,7 @@ NOT_HERE = "import sys; sys.path = [place for place in sys.path if place]; "
 _HAS = "import importlib.util; sys.exit(not getattr(importlib.util.find_spec(sys.argv[1]), 'origin', None))"
 _LIMIT_S = 10
 _HERE = (".venv", "venv", "env")
-_CONDA_LIST = Path("~/.conda/environments.txt")
+_CONDA_LIST, _LIST_BYTES = Path("~/.conda/environments.txt"), 100_000
 
 
 @dataclass(frozen=True)
@@ -80,10 +81,10 @@ def beside(package: str) -> str:
     Nothing is run: the file of the package is looked for.
     """
     try:
-        listed = _CONDA_LIST.expanduser().read_text(encoding="utf-8", errors="replace").splitlines()
+        listed = head(_CONDA_LIST.expanduser(), _LIST_BYTES).decode(errors="replace").splitlines()
     except (OSError, RuntimeError):  # there is no list, or no home
         listed = []
-    for folder in map(Path, (*_HERE, *listed)):
+    for folder in map(Path, (*_HERE, *(line for line in listed if line and "\0" not in line))):
         python = folder / "bin" / "python"
         installed = f"lib/python3*/site-packages/{package}/__init__.py"
         if os.access(python, os.X_OK) and any(paths.matching(folder, installed, paths.ignore)):

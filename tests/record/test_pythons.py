@@ -183,6 +183,22 @@ def test_an_environment_that_has_the_package_is_named(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("content", [b"a\0b\n\n", b"\xff\n" * 100_000, None])
+def test_a_list_of_conda_that_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None
+) -> None:
+    """A broken one, a long one, and a pipe, which would block."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".conda").mkdir()
+    listed = tmp_path / ".conda" / "environments.txt"
+    if content is None:
+        os.mkfifo(listed)
+    else:
+        listed.write_bytes(content)
+    assert pythons.beside("cupy") == ""
+
+
 def in_venv(folder: Path) -> str:
     """Return the Python of an environment, which is ours in a place of its own."""
     path = folder / "venv" / "bin" / "python"
