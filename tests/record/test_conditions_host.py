@@ -177,6 +177,7 @@ def test_the_environment_of_the_program_decides(environment: Path) -> None:
         ("cuda: Optional[str] = '13.0'\nhip: Optional[str] = None\n", "2.9.0"),
         ("cuda: Optional[str] = None\nhip: Optional[str] = '6.4'\n", "2.9.0"),
         ("", "2.9.0"),
+        ("#" * 20_000 + "\ncuda = None\n", "2.9.0"),  # its beginning is read
     ],
 )
 def test_a_pytorch_without_cuda_is_a_cpu_build(tmp_path: Path, lines: str, version: str) -> None:

@@ -64,7 +64,8 @@ for name in sys.argv[1:]:
         pass
 try:
     folder = pathlib.Path(importlib.util.find_spec("torch").origin).parent
-    built = (folder / "version.py").read_text(encoding="utf-8")
+    with open(folder / "version.py", encoding="utf-8") as file:
+        built = file.read(10000)
 except (AttributeError, OSError, TypeError, ValueError):
     built = ""
 lacks_cuda = re.search("(?m)^cuda *(:.*)?= *None", built) and not re.search("(?m)^hip *(:.*)?= *[^N ]", built)
