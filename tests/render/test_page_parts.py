@@ -254,3 +254,12 @@ def test_what_another_thread_launched_is_not_said_to_be_of_a_backward(tmp_path: 
     page = of_autograd(tmp_path, "worker")
     assert "backward (autograd" not in page
     assert "(no range)" in text_of(page)
+
+
+def test_a_kernel_without_a_length_has_its_module(tmp_path: Path) -> None:
+    """A clock that counts in steps gives a short kernel the same start and end."""
+    rows = [nvtx("forward", 0, 2000)]
+    for i, (name, start, end) in enumerate((("gemm", 1000, 4000), ("empty", 5000, 5000)), 1):
+        rows += [call("cudaLaunchKernel", 100 * i, 100 * i + 50, i), kernel(name, start, end, i)]
+    text = text_of(render({"x": opened(tmp_path, *rows)}))
+    assert re.search(r"gemm .* forward +empty .* forward ", text)

@@ -121,8 +121,9 @@ def _module_header(modules: Mapping[str, str]) -> str:
 
 def _most(times: Mapping[str, int]) -> str:
     """Return the module with most of the time; if it has not all of it, with its share and the next one."""
-    every = max(sum(times.values()), 1)
-    (module, most), *others = sorted((item for item in times.items() if item[1]), key=lambda item: -item[1])
+    every = sum(times.values())  # 0 if all of its executions began and ended in one nanosecond
+    known = (item for item in times.items() if item[1] or not every)
+    (module, most), *others = sorted(known, key=lambda item: -item[1])
     if most >= _SAME_MODULE * every:
         return shorten(module, _MODULE_WIDTH)
     share = f"{shorten(module, _MODULE_WIDTH)} {100 * most / every:.0f} %"
