@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from conftest import Cli
 from recorded import SHIPPED, run_folder
-from tiny_export import PID, call, diagnostic, global_id, kernel, memcpy, memset, nvtx, opened, row
+from tiny_export import PID, Row, call, diagnostic, global_id, kernel, memcpy, memset, nvtx, opened, row
 
 from nsyswrap.analysis.ranks.members import processes
 from nsyswrap.api import CaptureReader, open_capture
@@ -228,7 +228,7 @@ def test_without_gpu_work_the_answer_alone_says_why(tmp_path: Path) -> None:
     assert "Not available: x holds no kernels" in text_of(both)
 
 
-def of_autograd(folder: Path, thread: str) -> str:
+def of_autograd(folder: Path, thread: str, *others: Row) -> str:
     """The page of a range with a kernel of 3 us, and of two kernels of 8 us that another thread launched."""
     rows = [
         row("ThreadNames", nameId=thread, priority=20, globalTid=global_id(PID, 101)),
@@ -239,7 +239,7 @@ def of_autograd(folder: Path, thread: str) -> str:
         start = 10_000 * i
         rows += [call("cudaLaunchKernel", start, start + 100, i, tid=101)]
         rows += [kernel("dgrad", start + 500, start + 8500, i)]
-    return render({"x": opened(folder, *rows)})
+    return render({"x": opened(folder, *rows, *others)})
 
 
 def test_what_autograd_launched_outside_of_ranges_is_of_a_backward(tmp_path: Path) -> None:
@@ -248,6 +248,17 @@ def test_what_autograd_launched_outside_of_ranges_is_of_a_backward(tmp_path: Pat
     assert re.search(r"dgrad .* backward \(autograd\) +gemm .* forward ", text)
     assert "(no range): backward (autograd)" in text
     assert "launched by autograd threads, so of backward: 16.0 us" in text.replace("\N{MICRO SIGN}", "u")
+
+
+def test_what_is_in_no_range_is_a_backward_if_autograd_launched_most_of_it(tmp_path: Path) -> None:
+    """16 us of it are of autograd: of 31 us that is most, and of 33 us it is not."""
+    for us, is_most in ((15, True), (17, False)):
+        folder = tmp_path / str(us)
+        folder.mkdir()
+        launch = call("cudaLaunchKernel", 90_000, 90_100, 4)
+        page = of_autograd(folder, "pt_autograd_0", launch, kernel("adam", 91_000, 91_000 + 1000 * us, 4))
+        assert ("(no range): backward (autograd)" in page) == is_most
+        assert "launched by autograd threads, so of backward: 16.0" in page
 
 
 def test_what_another_thread_launched_is_not_said_to_be_of_a_backward(tmp_path: Path) -> None:

@@ -112,6 +112,7 @@ def _drawn(node: _Node, autograd_ns: int) -> Markup:
     row = node.row
     label, ours = str(row["range"]).strip(), autograd_ns if row["path"] in {NO_RANGE, NO_MODULE} else 0
     figures = {name: row[f"{name}_ns"] for name in ("total", "own", "forward", "backward", "idle")}
+    label += ": backward (autograd)" if 2 * ours > figures["total"] else ""
     text = ", ".join(
         [
             f"{row['path']}: {duration(figures['total'])}, {percent(row['time_percent'])}",
@@ -140,7 +141,7 @@ def _drawn(node: _Node, autograd_ns: int) -> Markup:
         element("title", text),
         element("rect", width="100%", height=str(_HEIGHT - 1), class_="node"),
         *bands,
-        element("text", f"{label}: backward (autograd)" if ours else label, x="5", y="15"),
+        element("text", label, x="5", y="15"),
         x=f"{node.left:.3f}%",
         y=str(node.level * _HEIGHT),
         width=f"{node.width:.3f}%",
