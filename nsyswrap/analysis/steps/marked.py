@@ -17,7 +17,6 @@ from nsyswrap.capture.schema import NVTX_START_END, PROCESS_MASK
 from nsyswrap.capture.stream import one_of
 
 _STEP = re.compile(r"step (\d+)@nsyswrap")
-_PART = re.compile(r"steps \d+-\d+@nsyswrap")
 _LEAST = 3  # steps without shapes
 MARKED = "step"  # what these steps are called on the screen and in --steps
 
@@ -41,14 +40,12 @@ def marked_steps(whole: Capture, process: int, calls: ApiCalls) -> Occurrences |
         return None
     events = whole.columns("nvtx", "event_type", "start_ns", "end_ns", "global_tid")
     mine = one_of(events["event_type"], NVTX_START_END) & (events["end_ns"] >= events["start_ns"])
+    # nsys ends what is open when it stops, so that a step that ends exactly then was cut.
+    mine &= events["end_ns"] != whole.info.duration_ns
     rows = np.flatnonzero(mine & (events["global_tid"] & PROCESS_MASK == process))
     if not len(rows):
         return None
     codes, texts = range_labels(whole, rows)
-    # nsys ends what is open when it stops, at one time: a step that ends with the recorded part was cut.
-    part = np.array([bool(_PART.fullmatch(text or "")) for text in texts])[codes]
-    cut = ~part & np.isin(events["end_ns"][rows], events["end_ns"][rows[part]])
-    rows, codes = rows[~cut], codes[~cut]
     numbers = np.array([int(match[1]) if (match := _STEP.fullmatch(text or "")) else -1 for text in texts])
     number = numbers[codes]
     order = np.argsort(number, kind="stable")[np.count_nonzero(number < 0) :]

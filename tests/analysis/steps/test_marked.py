@@ -1,16 +1,19 @@
 """The steps that the hook in the program marked, with their own numbers."""
 
+import lzma
 from pathlib import Path
 
 import pytest
 from step_drawings import LENGTH, Drawing, every, numbers, only, starts
-from tiny_export import PID, domain, opened
+from tiny_export import PID, domain, opened, row
 
 from nsyswrap.analysis.answer import answer_of
 from nsyswrap.analysis.steps import steps_of
+from nsyswrap.api import open_capture
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.reports.insight.step_budget import compute
 
+RECORDED = Path(__file__).parents[2] / "data" / "flops"
 START_END = {"eventType": 60, "domainId": 7, "endGlobalTid": PID}
 
 
@@ -44,11 +47,32 @@ def test_a_step_ends_where_the_next_one_begins_and_the_last_one_where_it_ends(tm
 
 
 def test_a_step_in_which_the_recording_ends_is_not_judged(tmp_path: Path) -> None:
-    """As after Ctrl-C: nsys ends its range and that of the recorded part at one time."""
+    """As after Ctrl-C: nsys ends its range and that of the recorded part when it stops."""
     drawing = marked(10, 4)
     drawing.range("step 14", 4 * LENGTH, 4 * LENGTH + 50, **START_END)
+    drawing.rows.append(row("ANALYSIS_DETAILS", duration=4 * LENGTH + 50, startTime=0))
     steps = only(tmp_path, drawing)
     assert (len(steps), steps.first, numbers(steps.steady)) == (4, 10, [0, 1, 2, 3])
+
+
+def test_what_the_program_does_after_its_last_step_is_no_step(tmp_path: Path) -> None:
+    """Without --steps the next step is open until the program ends."""
+    drawing = Drawing()
+    drawing.rows.append(domain("nsyswrap", 7))
+    for number, start in enumerate(every(4)):
+        drawing.range(f"step {number}", start, start + LENGTH, **START_END)
+        drawing.kernels("abc", start + 200)
+    drawing.rows.append(row("ANALYSIS_DETAILS", duration=4 * LENGTH, startTime=0))
+    assert len(only(tmp_path, drawing)) == 3
+
+
+@pytest.mark.parametrize(("name", "count"), [("gpt", 2), ("llama", 1), ("resnet", 1)])
+def test_a_step_with_which_an_export_was_made_to_end_counts(tmp_path: Path, name: str, count: int) -> None:
+    """These are cut to their first steps, and the recorded part with them; nsys recorded on."""
+    export = tmp_path / "report.sqlite"
+    export.write_bytes(lzma.decompress((RECORDED / f"{name}.sqlite.xz").read_bytes()))
+    [steps] = steps_of(open_capture(export))
+    assert (steps.label, steps.first, numbers(steps.steady)) == ("'step'", 2, list(range(count)))
 
 
 def test_a_step_may_end_on_another_thread(tmp_path: Path) -> None:
