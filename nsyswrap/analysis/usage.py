@@ -152,13 +152,8 @@ def gpu_metrics_of(whole: Capture) -> list[Metric]:
     if not whole.has(_METRICS) or not whole.has(_METRIC_NAMES):
         return []
     wanted = _wanted(whole)
-
-    def narrow(block: Columns) -> Columns:
-        known = np.flatnonzero(np.isin(block["metric_id"], [metric for _, metric in wanted]))
-        return {name: values[known] for name, values in block.items()}
-
     fields = ("start_ns", "value", "type_id", "metric_id")
-    time, value, kind, metric = whole.stream(_METRICS, fields, narrow).values()
+    time, value, kind, metric = _narrowed(whole, _METRICS, fields, [number for _, number in wanted]).values()
     found = []
     for key, rows in rows_by(kind, metric).items():
         if key not in wanted:
