@@ -45,7 +45,15 @@ with lazy_imports():  # most captures have one process
     from nsyswrap.analysis.ranks import waiting as waits
 
 
-__all__ = ["READS", "WORTH_PERCENT", "advice_of", "advise_processes", "waiting_for_rank", "weight"]
+__all__ = [
+    "READS",
+    "WORTH_PERCENT",
+    "advice_of",
+    "advise_processes",
+    "judged_job",
+    "waiting_for_rank",
+    "weight",
+]
 
 # The fields that findings are computed from, by kind of event.
 READS = {
@@ -135,7 +143,7 @@ def advise_processes(
     largest: dict[FindingKind, Finding] = {}
     talks = len(processes) > 1 and communicating(capture, gpu_operations_of(capture)).any()
     labels = [f"process {process.process_id}" for process in processes]
-    wait = waiting_for_rank(labels, processes, least_percent) if talks else None
+    wait = waiting_for_rank(judged_job(labels, processes), processes, least_percent) if talks else None
     for number, pieces in enumerate(of_processes):
         for piece in pieces:
             if wait and number in wait[0] and piece.kind != "exposed_communication":
@@ -220,19 +228,19 @@ def _shares(piece: Finding, others: Sequence[Finding]) -> tuple[FindingKind, ...
     )
 
 
-def waiting_for_rank(
-    labels: Sequence[str], processes: Sequence[JudgedProcess], least_percent: float = WORTH_PERCENT
-) -> tuple[dict[int, int], Finding] | None:
-    """Return the finding if one rank is regularly the last, and the time in ns that each other one waits.
+def judged_job(labels: Sequence[str], processes: Sequence[JudgedProcess]) -> jobs.RankJob:
+    """Return the job of which these are the judged parts of ranks or processes."""
+    views = zip(labels, (process.view for process in processes), strict=True)
+    return jobs.make_job([members.RankCapture(label, None, view) for label, view in views])
 
-    ``processes`` are the judged parts of ranks or processes. Those that wait are given by their number.
+
+def waiting_for_rank(
+    job: jobs.RankJob, processes: Sequence[JudgedProcess], least_percent: float = WORTH_PERCENT
+) -> tuple[dict[int, int], Finding] | None:
+    """Return the time in ns that each rank waits, and the finding, if one rank is regularly the last.
+
+    ``processes`` are the judged parts of the job. Those that wait are given by their number.
     """
-    job = jobs.make_job(
-        [
-            members.RankCapture(label, None, process.view)
-            for label, process in zip(labels, processes, strict=True)
-        ]
-    )
     if not len(job.matched) or job.matched.doubts:
         return None
     result = waits.waiting(job)

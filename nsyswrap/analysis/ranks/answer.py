@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-from nsyswrap.analysis.advice import WORTH_PERCENT, waiting_for_rank, weight
+from nsyswrap.analysis.advice import WORTH_PERCENT, judged_job, waiting_for_rank, weight
 from nsyswrap.analysis.answer import Answer, DeviceTime, RankShare, answer_of, device_times
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.judged_process import JudgedProcess, judged_processes, main_process
 from nsyswrap.analysis.ranks.collectives import communicates
-from nsyswrap.analysis.ranks.job import make_job
+from nsyswrap.analysis.ranks.job import RankJob
 from nsyswrap.analysis.ranks.members import RankCapture
 from nsyswrap.analysis.ranks.waiting import waiting
 from nsyswrap.analysis.step_budget import COMMUNICATION
@@ -41,12 +41,12 @@ def answer_of_ranks(members: Sequence[RankCapture]) -> Answer | None:
         return None
     with_work = [number for number, processes in enumerate(of_views) if processes]
     answers = [answer_of(views[number]) for number in with_work]
-    labels = [members[number].label for number in with_work]
+    job = judged_job([members[number].label for number in with_work], judged)
     main = max(answers, key=lambda answer: sum(answer.busy_ns.values()))
     withheld = next((answer.withheld for answer in answers if answer.withheld), None)
     is_one_each = all(sum(map(_communicates, processes)) <= 1 for processes in of_views)
-    wait = waiting_for_rank(labels, judged) if is_one_each and not withheld else None
-    shares = dict(zip(with_work, _shares(labels, answers, judged, is_one_each=is_one_each), strict=True))
+    wait = waiting_for_rank(job, judged) if is_one_each and not withheld else None
+    shares = dict(zip(with_work, _shares(job, answers, is_one_each=is_one_each), strict=True))
     findings = () if withheld else tuple(_findings(answers, main, wait))
     scopes = {answer.scope for answer in answers}
     return replace(
@@ -113,31 +113,22 @@ def _findings(
     ]
 
 
-def _shares(
-    labels: Sequence[str],
-    answers: Sequence[Answer],
-    processes: Sequence[JudgedProcess],
-    *,
-    is_one_each: bool,
-) -> Iterable[RankShare]:
+def _shares(job: RankJob, answers: Sequence[Answer], *, is_one_each: bool) -> Iterable[RankShare]:
     """Yield what each rank did in its judged part; no collective counts as matched if that is doubtful."""
-    job = make_job(
-        [RankCapture(label, None, process.view) for label, process in zip(labels, processes, strict=True)]
-    )
     is_known = is_one_each and bool(len(job.matched)) and not job.matched.doubts
     waits = waiting(job)
-    waited_ns, matched_ns = np.zeros((2, len(labels)), np.int64)
+    waited_ns, matched_ns = np.zeros((2, len(answers)), np.int64)
     for group in job.matched.groups if is_known else ():
         waited_ns[list(group.ranks)] += group.exposed_ns.sum(axis=1)
         matched_ns[list(group.ranks)] += (group.end_ns - group.start_ns).sum(axis=1)
-    for number, (label, answer) in enumerate(zip(labels, answers, strict=True)):
+    for number, (member, answer) in enumerate(zip(job.members, answers, strict=True)):
         exposed = answer.busy_ns.get(COMMUNICATION, 0)
         unmatched = int(job.times[number].communication_ns.sum() - matched_ns[number])
         costs: dict[str, float] = {
             one.kind: one.ceiling_percent for one in answer.findings if one.ceiling_percent is not None
         }
         yield RankShare(
-            label=label,
+            label=member.label,
             window_ns=answer.window_ns,
             busy_ns=sum(answer.busy_ns.values()),
             exposed_ns=exposed,
