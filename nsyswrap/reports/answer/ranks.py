@@ -46,9 +46,13 @@ def on_ranks(finding: Finding, answer: Answer) -> Iterator[AnswerLine]:
     having = [rank for rank in answer.ranks if finding.kind in rank.cost_percent]
     if not 0 < len(having) < len(answer.ranks):
         return
-    most = printable(max(having, key=lambda rank: rank.cost_percent[finding.kind]).label)
-    where = f"{len(having)} of {counted(len(answer.ranks), 'ranks')}, most on {most}"
-    yield AnswerLine(f"on {most} only" if len(having) == 1 else f"on {where}", "detail")
+    if len(having) == 1:
+        yield AnswerLine(f"on {printable(having[0].label)} only", "detail")
+        return
+    # A rank that waits for another one saves nothing by a cure of its own, however much it costs there.
+    saves = (rank for rank in having if rank.cost_percent[finding.kind] == finding.ceiling_percent)
+    most = next((f", most to save on {printable(rank.label)}" for rank in saves), "")
+    yield AnswerLine(f"on {len(having)} of {counted(len(answer.ranks), 'ranks')}{most}", "detail")
 
 
 def _percent(ns: int | None, rank: RankShare) -> float:

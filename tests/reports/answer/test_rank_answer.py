@@ -102,6 +102,15 @@ def test_a_finding_of_one_rank_names_it(tmp_path: Path) -> None:
     assert "on rank 1 only" in texts
 
 
+def test_a_finding_names_the_rank_of_its_figures(tmp_path: Path) -> None:
+    """Rank 0 is idle for longer, but waits for rank 1 then: nothing is saved on it."""
+    answer, lines = answered(job(tmp_path, (310, 410), (210, 510), (10, 110)))
+    late = next(one for one in answer.findings if one.kind == "launch_bound")
+    assert [rank.cost_percent.get("launch_bound", 0) for rank in answer.ranks] == [31, 21, 0]
+    assert late.ceiling_percent == 21
+    assert "on 2 of 3 ranks, most to save on rank 1" in lines
+
+
 def test_without_matched_collectives_waiting_is_unknown(tmp_path: Path) -> None:
     members = job(tmp_path, (10, 110), (10, 510))
     members[1] = replace(members[1], capture=CaptureReader(_other(tmp_path)))
