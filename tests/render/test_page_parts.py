@@ -274,3 +274,12 @@ def test_a_kernel_without_a_length_has_its_module(tmp_path: Path) -> None:
         rows += [call("cudaLaunchKernel", 100 * i, 100 * i + 50, i), kernel(name, start, end, i)]
     text = text_of(render({"x": opened(tmp_path, *rows)}))
     assert re.search(r"gemm .* forward +empty .* forward ", text)
+
+
+def test_a_process_whose_gpu_work_has_no_length_has_no_strip(tmp_path: Path) -> None:
+    """The kernel of process 200 begins and ends in one nanosecond."""
+    rows = [kernel("gemm", 10, 1010, 1, pid=100), kernel("empty", 50, 50, 2, pid=200)]
+    rows += [call("cudaLaunchKernel", 0, 5, i, pid=100 * i) for i in (1, 2)]
+    page = render({"x": opened(tmp_path, *rows)})
+    assert "Equal parts of the time" in page
+    assert not re.search("Equal parts of the time[^<]*200", page)

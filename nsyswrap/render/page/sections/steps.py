@@ -101,7 +101,8 @@ def _time_parts(capture: Capture) -> dict[Owner, list[_Stretch]]:
     for part in whole_processes(capture):
         start, end = (int(times[at]) for times, at in zip(part.window, (0, -1), strict=True))
         edges = np.unique(np.linspace(start, end, _MOST_COLUMNS + 1).astype(np.int64))
-        for budget in budgets_of(part.view, (edges[:-1], edges[1:])):
+        budgets = budgets_of(part.view, (edges[:-1], edges[1:])) if len(edges) > 1 else ()
+        for budget in budgets:
             process = int(process_ids(np.array([budget.global_pid]))[0])
             found[process, budget.device_id] = list(_of_budget(budget))
         if part.view is not capture:
