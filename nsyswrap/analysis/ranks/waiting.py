@@ -193,6 +193,7 @@ def late_rank(job: RankJob, *, is_late: bool = False) -> dict[str, Any]:
     ``outcome`` is "doubtful" (``doubt`` says why), "no waiting", "no single rank", or "one rank". The last
     has the rank that is late, how often it was the last, the rank that waited most for it, and the own GPU
     time of the late rank beside the median of the others. ``other`` is the only other rank, else empty.
+    ``unmatched_ns`` is how much longer than that median it was in communication that is not matched, if so.
     """
     if job.matched.doubts:
         return {"outcome": "doubtful", "doubt": job.matched.doubts[0]}
@@ -226,12 +227,17 @@ def late_rank(job: RankJob, *, is_late: bool = False) -> dict[str, Any]:
 
 
 def _own_times(job: RankJob, late: int) -> dict[str, Any]:
-    own = [int(times.own_ns.sum()) for times in job.times]
-    numbers = [number for number in range(len(own)) if number != late]
+    own = np.array([int(times.own_ns.sum()) for times in job.times])
+    unmatched = np.array([int(times.communication_ns.sum()) for times in job.times])
+    for group in job.matched.groups:
+        unmatched[list(group.ranks)] -= (group.end_ns - group.start_ns).sum(axis=1)
+    others = np.arange(len(own)) != late
+    more = int(unmatched[late] - np.median(unmatched[others]))
     return {
-        "own_ns": own[late],
-        "others_ns": float(np.median([own[number] for number in numbers])),
-        "other": job.members[numbers[0]].label if len(numbers) == 1 else "",
+        "own_ns": int(own[late]),
+        "others_ns": float(np.median(own[others])),
+        "other": job.members[int(others.argmax())].label if len(own) == _FEWEST_RANKS else "",
+        **({"unmatched_ns": more} if more > 0 else {}),
     }
 
 

@@ -72,8 +72,16 @@ def alignment(job: RankJob, offsets: NDArray[Any] | None) -> str:
 
 
 def is_host_late(numbers: Numbers) -> bool:
-    """Return True if the last rank has hardly more GPU work than the others: its host code makes it late."""
-    return "own_ns" in numbers and bool(numbers["own_ns"] <= _LONGER * numbers["others_ns"])
+    """Return True if the last rank has hardly more work or communication of its own than the others."""
+    return "own_ns" in numbers and not _has_more_work(numbers) and not _is_in_other_communication(numbers)
+
+
+def _has_more_work(numbers: Numbers) -> bool:
+    return bool(numbers["own_ns"] > _LONGER * numbers["others_ns"])
+
+
+def _is_in_other_communication(numbers: Numbers) -> bool:
+    return "unmatched_ns" in numbers and bool(numbers["unmatched_ns"] >= _MOST * numbers["exposed_ns"])
 
 
 def _hidden(numbers: Numbers) -> str:
@@ -95,6 +103,9 @@ def _reason(numbers: Numbers) -> str:
     comparison = f"{filled(work, numbers)} {of}"
     if is_host_late(numbers):
         return f"but {comparison}, which points to its host code"
+    if not _has_more_work(numbers):
+        other = "{late} was {unmatched_ns} longer in other communication, where it may have waited itself"
+        return f"but {comparison}; {filled(other, numbers)}"
     more = numbers["own_ns"] - numbers["others_ns"]
     if more >= _MOST * numbers["exposed_ns"]:
         return f"because {comparison}"

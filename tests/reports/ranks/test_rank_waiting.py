@@ -74,6 +74,18 @@ def test_who_comes_late_without_more_to_do_on_the_gpu(tmp_path: Path) -> None:
     assert said.endswith(" of rank 0, which points to its host code")
 
 
+def test_who_comes_late_out_of_other_communication(tmp_path: Path) -> None:
+    """Rank 1 is in a broadcast of 200 ns before it comes: that is no sign of its host code."""
+    late = [row for row in steps(*[FAST] * 6) if row.cells.get("demangledName") != ALL_REDUCE]
+    for at in range(0, 6 * STEP_NS, STEP_NS):
+        late += [kernel(BROADCAST, at + 110, at + 310, 0), kernel(ALL_REDUCE, at + 310, at + 400, 0)]
+    members = [member(tmp_path, 0, *steps(*[FAST] * 6)), member(tmp_path, 1, *late)]
+    assert table_over(members, REPORT).verdict.endswith(
+        "but rank 1's own GPU work takes 600 ns against 600 ns of rank 0; rank 1 was 1.20 µs longer in other "
+        "communication, where it may have waited itself"
+    )
+
+
 def test_a_job_in_which_the_ranks_take_turns_names_nobody(tmp_path: Path) -> None:
     members = [member(tmp_path, 0, *steps(*[FAST, SLOW] * 4)), member(tmp_path, 1, *steps(*[SLOW, FAST] * 4))]
     verdict = table_over(members, REPORT).verdict
