@@ -84,6 +84,7 @@ def _budgets(view: Capture, steps: Steps | None) -> list[TimeBreakdown]:
 def judged_processes(capture: Capture) -> tuple[JudgedProcess, ...]:
     """Return the judged part of each process with GPU work. What the user selects is judged as it is.
 
+    A process whose work only touches an end of the selected time is left out.
     Raises NotInCapture if there are too many processes.
     """
     operations = gpu_operations_of(capture)
@@ -110,7 +111,7 @@ def judged_processes(capture: Capture) -> tuple[JudgedProcess, ...]:
         view = capture.viewed(selection=chosen)
         if len(gpu_operations_of(view)):
             judged.append(JudgedProcess(view, steps))
-        else:  # nothing ran in the steps: all of the process is judged
+        elif not selection.windowed:  # nothing ran in the steps: all of the process is judged
             chosen = replace(
                 chosen, start_ns=selection.start_ns, end_ns=selection.end_ns, spans=(), clip=selection.clip
             )
@@ -120,17 +121,22 @@ def judged_processes(capture: Capture) -> tuple[JudgedProcess, ...]:
 
 
 def whole_processes(capture: Capture) -> tuple[JudgedProcess, ...]:
-    """Return all of each process with GPU work, from its first to its last operation."""
+    """Return all of each process with GPU work, from its first to its last operation.
+
+    A process whose work only touches an end of the selected time is left out.
+    """
     selection = replace(capture.view.selection.decided(as_nsys=False), clip=True)
     processes = gpu_operations_of(capture).processes
     several = len(processes) > 1
     numbers = process_ids(np.array(processes, np.int64)).tolist()
+    views = (
+        capture.viewed(selection=replace(selection, processes=(number,)) if several else selection)
+        for number in numbers
+    )
     return tuple(
-        JudgedProcess(
-            capture.viewed(selection=replace(selection, processes=(number,)) if several else selection),
-            Steps.none(process, Note("all_is_judged", {})),
-        )
-        for process, number in zip(processes, numbers, strict=True)
+        JudgedProcess(view, Steps.none(process, Note("all_is_judged", {})))
+        for process, view in zip(processes, views, strict=True)
+        if len(gpu_operations_of(view))
     )
 
 

@@ -6,8 +6,9 @@ import pytest
 from tiny_export import Row, call, changed, global_id, kernel, nvtx, opened
 
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
-from nsyswrap.analysis.judged_process import judged_processes, main_steps
+from nsyswrap.analysis.judged_process import judged_processes, main_steps, whole_processes
 from nsyswrap.api import CaptureReader
+from nsyswrap.render.page import render
 from nsyswrap.reports.wording.notes import note_text
 
 
@@ -90,6 +91,18 @@ def test_what_is_selected_is_judged_clipped(clip: bool | None, tmp_path: Path) -
     capture = opened(tmp_path, *program()).select(time="30/330", clip=clip)
     assert judged(capture) == [(100, [(30, 330)], "the selected part is judged")]
     assert judged_processes(capture)[0].budgets[0].busy_ns.tolist() == [20 + 30 + 30 + 10]
+
+
+@pytest.mark.parametrize("others", [[], program(200)])
+def test_what_touches_the_selected_time_is_not_judged(others: list[Row], tmp_path: Path) -> None:
+    """Whole rows are selected as by nsys: those that end where the selection begins, too."""
+    capture = opened(tmp_path, kernel("k", 0, 20, 98), *others).select(time="20/90", clip=False)
+    assert 100 in {process >> 24 & 0xFFFFFF for process in gpu_operations_of(capture).processes}
+    expected = [200] if others else []
+    assert [part.process_id for part in judged_processes(capture)] == expected
+    assert [part.process_id for part in whole_processes(capture)] == expected
+    assert sum(capture.answer.busy_ns.values()) == (30 if others else 0)
+    assert render({"x": capture})
 
 
 def test_other_parts_of_a_view_share_its_budgets(tmp_path: Path) -> None:
