@@ -325,12 +325,10 @@ def _outlier(process: JudgedProcess, number: int) -> Outlier:
 def _start_up(capture: Capture, process: JudgedProcess) -> StartUp:
     if process.steps.first:  # the start-up was not recorded
         return StartUp(0, 0)
-    start, end = capture.info.recorded_from_ns, process.steps.window[0]
-    end = min([end, *(int(other.start_ns[0]) for other in process.steps.others)])
-    loads = loading(capture.whole, process.steps.global_pid).within(
-        np.array([start]), np.array([max(end, start)])
-    )
-    return StartUp(max(end - start, 0), int(loads[0]))
+    starts = [process.steps.window[0], *(int(other.start_ns[0]) for other in process.steps.others)]
+    end = max(min(starts), 0)  # times count from the beginning of the recording on
+    loads = loading(capture.whole, process.steps.global_pid).within(np.array([0]), np.array([end]))
+    return StartUp(end, int(loads[0]))
 
 
 def withheld_because(capture: Capture) -> Finding | None:

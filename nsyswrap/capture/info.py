@@ -39,11 +39,12 @@ _CUDA_SCOPE = "CUDA_TRACE_SCOPE"  # if nsys 2026 wrote this, the value above is 
 class Info:
     """The origin of a capture; an empty string or None means that it is not recorded.
 
-    ``recorded_from_ns`` is when recording began, 0 if the export does not say it. ``cuda_traced`` is True if
-    nsys was to record CUDA in at least one process, ``forks_followed`` if it was to record processes without
-    an exec of their own. ``kernel`` is the release of the operating system's kernel. ``trace`` names what was
-    recorded as nsys' option does, ``graphs`` is graph or node, ``um_faults`` is True if page faults were
-    recorded, ``delay_ms`` is how long nsys waited before it recorded.
+    ``duration_ns`` is also when recording ended, as times of events are from its beginning on.
+    ``cuda_traced`` is True if nsys was to record CUDA in at least one process, ``forks_followed`` if it
+    was to record processes without an exec of their own. ``kernel`` is the release of the operating
+    system's kernel. ``trace`` names what was recorded as nsys' option does, ``graphs`` is graph or node,
+    ``um_faults`` is True if page faults were recorded, ``delay_ms`` is how long nsys waited before it
+    recorded.
     """
 
     command: tuple[str, ...]
@@ -53,7 +54,6 @@ class Info:
     driver_version: str
     cuda_version: str
     started_utc: str
-    recorded_from_ns: int
     duration_ns: int | None
     cuda_traced: bool | None
     forks_followed: bool | None
@@ -79,7 +79,6 @@ def read_info(export: Export) -> Info:
     version = system.get("CudaDriverVersion", "")
     cuda = int(version) if _DIGITS.fullmatch(version) else 0
     started = export.select(schema.SESSION_START, ("utcTime", "text"), required=False)
-    recorded_from = export.select(schema.ANALYSIS, ("startTime", "int"), required=False)
     duration = export.select(schema.ANALYSIS, ("duration", "optional amount"), required=False)
     gpus = export.select(schema.GPUS, ("id", "int"), ("name", "text"), required=False)
     return Info(
@@ -90,7 +89,6 @@ def read_info(export: Export) -> Info:
         driver_version=_driver_version(system.get("NvDriverVersion", "")),
         cuda_version=f"{cuda // 1000}.{cuda % 1000 // 10}" if cuda else "",
         started_utc=started[0][0] or "" if started else "",
-        recorded_from_ns=recorded_from[0][0] or 0 if recorded_from else 0,
         duration_ns=duration[0][0] if duration else None,
         cuda_traced=_cuda_traced(export),
         forks_followed=_FLAGS.get(_pairs(export, schema.CAPTURE_METADATA).get(_FORKS, "")),

@@ -255,7 +255,6 @@ def test_an_export_that_says_nothing_of_itself(tmp_path: Path) -> None:
         "driver_version": "",
         "cuda_version": "",
         "started_utc": "",
-        "recorded_from_ns": 0,
         "duration_ns": None,
         "cuda_traced": None,
         "forks_followed": None,

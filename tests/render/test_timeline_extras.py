@@ -23,6 +23,7 @@ from tiny_export import (
     nvtx,
     on_cpu,
     opened,
+    row,
 )
 from traced import traced
 
@@ -93,6 +94,13 @@ def test_memory_is_drawn_to_the_end_in_bytes(tmp_path: Path) -> None:
     assert memory[:3] == ("allocated memory", "GPU 0 memory", "bytes")
     assert points(memory) == [(10, 1 << 30), (500, (1 << 30) + (1 << 20)), (2000, (1 << 30) + (1 << 20))]
     assert (pinned.title, points(pinned)) == ("pinned host memory", [(20, 8), (30, 0), (2000, 0)])
+
+
+def test_memory_is_drawn_to_the_end_of_the_recording(tmp_path: Path) -> None:
+    """nsys also writes when it began, since the machine started: that is no time of an event."""
+    ended = row("ANALYSIS_DETAILS", duration=3000, startTime=10**15, stopTime=10**15 + 3000)
+    [memory] = curves(opened(tmp_path, *WORK, allocation(1, 10, 100), allocation(2, 20, 1), ended))
+    assert points(memory) == [(10, 100), (20, 101), (3000, 101)]
 
 
 def test_clocks_and_power_are_those_of_the_samples(tmp_path: Path) -> None:

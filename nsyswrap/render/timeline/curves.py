@@ -74,10 +74,7 @@ def _memory(capture: Capture) -> Iterator[tuple[Curve, _Join]]:
 
 def _last_ns(capture: Capture) -> int:
     """Return the end of the recording, or of the last GPU operation if the export does not have it."""
-    info, operations = capture.info, gpu_operations_of(capture)
-    if info.duration_ns is not None:
-        return info.recorded_from_ns + info.duration_ns
-    return int(operations.end_ns.max(initial=0))
+    return max(capture.info.duration_ns or 0, int(gpu_operations_of(capture).end_ns.max(initial=0)))
 
 
 def _samples(capture: Capture) -> Iterator[tuple[Curve, _Join]]:

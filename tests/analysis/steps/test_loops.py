@@ -4,7 +4,7 @@ from pathlib import Path
 
 from report_tables import records_of
 from step_drawings import LENGTH, Drawing, every, only, training
-from tiny_export import call, memcpy, opened
+from tiny_export import call, memcpy, opened, row
 
 from nsyswrap.analysis.answer import answer_of
 from nsyswrap.analysis.judged_process import judged_processes
@@ -192,6 +192,18 @@ def test_start_up_ends_with_the_first_loop_whichever_is_judged(tmp_path: Path) -
     assert answer.start_up is not None
     assert answer.start_up.duration_ns < 10 * LENGTH
     assert all(" before step" not in str(line) for line in start_up_lines(answer))
+
+
+def test_start_up_counts_from_the_beginning_of_the_recording(tmp_path: Path) -> None:
+    """nsys also writes when it began, since the machine started: that is no time of an event."""
+    drawing = Drawing()
+    for start in every(30, 10 * LENGTH):
+        drawing.range("step", start, start + LENGTH - 100)
+        drawing.launch("a", start + 10, gpu_ns=9000)
+    drawing.rows.append(row("ANALYSIS_DETAILS", duration=50 * LENGTH, startTime=10**15))
+    answer = answer_of(opened(tmp_path, *drawing.rows))
+    assert answer.start_up is not None
+    assert answer.start_up.duration_ns == 11 * LENGTH  # the first step is warm-up
 
 
 def test_the_screen_names_each_loop(tmp_path: Path) -> None:
