@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, BinaryIO, TextIO
@@ -260,16 +259,21 @@ def step(message: str) -> Iterator[None]:
         yield
         return
     show = progress_line()
-    timer = threading.Timer(_PATIENCE_S, show, [message])
+    is_shown = threading.Event()
+
+    def late() -> None:
+        is_shown.set()
+        show(message)
+
+    timer = threading.Timer(_PATIENCE_S, late)
     timer.daemon = True
-    begun = time.monotonic()
     timer.start()
     try:
         yield
     finally:
         timer.cancel()
         timer.join()
-        if time.monotonic() - begun >= _PATIENCE_S:
+        if is_shown.is_set():
             show("")
 
 

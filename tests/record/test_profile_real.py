@@ -265,6 +265,6 @@ def test_on_a_terminal(
         process.stdin.flush()
         shown += process.stdout.read()
     assert process.returncode == code
-    assert shown.startswith(b"[True, True, True]\r\n")
+    assert b"[True, True, True]\r\n" in shown  # a slow start says on the terminal what is done
     assert shown.decode().count(seen) == 1
     assert check_export(tmp_path / "run" / EXPORT) == ""

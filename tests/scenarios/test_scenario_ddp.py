@@ -28,7 +28,7 @@ ONE_CORE = {"OMP_NUM_THREADS": "1"}  # of each rank: they share those of this ma
 # One rank of straggler that notes when its extra work and when each step was done, by a clock that all
 # processes share. The extra work is a fake, and much longer than a step.
 STAMPS = """
-import json, sys, time
+import gc, json, sys, time
 from argparse import Namespace
 from contextlib import nullcontext
 from scenario_scripts import load
@@ -47,8 +47,9 @@ store = torch.distributed.FileStore(sys.argv[2], options.ranks)
 torch.distributed.init_process_group("gloo", store=store, rank=options.rank, world_size=options.ranks)
 place = ddp.Place("cpu", lambda: stepped.append(time.monotonic()), nullcontext)
 ddp.train(torch, place, options)
+print(json.dumps({"worked": worked, "stepped": stepped}), flush=True)
+gc.collect()  # as in the script: the network keeps the group alive, whose threads would outlive Python
 torch.distributed.destroy_process_group()
-print(json.dumps({"worked": worked, "stepped": stepped}))
 """
 
 pytestmark = pytest.mark.usefixtures("torch")
