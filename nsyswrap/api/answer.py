@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from nsyswrap.reports.answer import AnswerLine
 
 with lazy_imports():
-    from nsyswrap.render import notebook, python_text
+    from nsyswrap.render import notebook
     from nsyswrap.render.formats import markdown
     from nsyswrap.reports import answer as wordings
 
@@ -34,7 +34,7 @@ class NotebookAnswer(answers.Answer):
         return self.scope
 
     def __repr__(self) -> str:
-        return python_text.answer_text(self._lines) if self._lines else super().__repr__()
+        return notebook.answer_text(self._lines) if self._lines else super().__repr__()
 
     def _repr_html_(self) -> str | None:
         return notebook.answer_html(self._lines) if self._lines else None

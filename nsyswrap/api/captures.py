@@ -30,7 +30,7 @@ with lazy_imports():
     from nsyswrap.api import answer as answers
     from nsyswrap.capture import frames
     from nsyswrap.render import comparison as comparisons
-    from nsyswrap.render import notebook, plots, python_text
+    from nsyswrap.render import notebook, plots
     from nsyswrap.reports import brief as briefs
     from nsyswrap.reports.compare import as_data, conclusion, sides, tables
     from nsyswrap.reports.wording import comparisons as comparison_words
@@ -43,7 +43,7 @@ class NotebookTable(ReportTable):
     """A computed report that a notebook can display."""
 
     def __repr__(self) -> str:
-        return python_text.table_text(self)
+        return notebook.table_text(self)
 
     def _repr_html_(self) -> str:
         return notebook.table_html(self)
@@ -101,7 +101,7 @@ class CaptureReader(CaptureColumns):
         return plots.find_plot(kind).draw({"": self})
 
     def __repr__(self) -> str:
-        return python_text.capture_line(self)
+        return notebook.capture_line(self)
 
     def _repr_html_(self) -> str:
         return notebook.summary_html(self)

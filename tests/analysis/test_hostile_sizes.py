@@ -13,7 +13,7 @@ from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.judged_process import judged_processes
 from nsyswrap.analysis.timing_audit import audit
 from nsyswrap.base.errors import NotInCapture
-from nsyswrap.render.timeline.packing import disjoint
+from nsyswrap.render.timeline.lanes import disjoint
 from nsyswrap.reports import find_report
 from nsyswrap.reports.summary import summarize
 

@@ -11,7 +11,7 @@ from tiny_export import everything, kernel, opened
 from nsyswrap.api import CaptureReader
 from nsyswrap.base.run_facts import Conditions, Git, Host
 from nsyswrap.render.page import render
-from nsyswrap.render.page.sections.conditions import SECTION
+from nsyswrap.render.page.sections.summary import CONDITIONS
 from nsyswrap.render.page.subject import Subject
 
 # As in tests/analysis/test_conditions.py: 19 samples, from 1.2 s to 3.0 s.
@@ -26,7 +26,7 @@ SAMPLES = around([sample(1100 + 100 * i, 1200 + i, 680 + i, POWER if i > 10 else
 
 
 def markup(**captures: CaptureReader) -> str:
-    made = SECTION.make(Subject(captures))
+    made = CONDITIONS.make(Subject(captures))
     assert made is not None
     return made
 
@@ -85,7 +85,7 @@ def test_what_is_not_known_is_left_out(tmp_path: Path) -> None:
 
 def test_a_page_without_conditions_has_no_such_section(tmp_path: Path) -> None:
     capture = opened(tmp_path, *everything())
-    assert SECTION.make(Subject({"x": capture})) is None
+    assert CONDITIONS.make(Subject({"x": capture})) is None
     assert 'href="#conditions"' not in render({"x": capture})
 
 

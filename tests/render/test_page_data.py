@@ -22,7 +22,7 @@ from nsyswrap.render.page import render
 from nsyswrap.render.page.sections import timeline
 from nsyswrap.render.page.sections.tables import latencies
 from nsyswrap.render.page.subject import Subject
-from nsyswrap.render.page.timeline.content import KeptEvents, density, level, pack
+from nsyswrap.render.page.timeline import KeptEvents, density, level, pack
 from nsyswrap.render.timeline.lanes import ranges_left_out, streams, threads
 
 SPAN = st.tuples(st.integers(0, 1000), st.integers(0, 300), st.integers(0, 2))

@@ -11,7 +11,7 @@ from made_modules import Training, training
 from tiny_export import call, kernel, opened
 
 from nsyswrap.render.page import render
-from nsyswrap.render.page.sections.ranges import ranges
+from nsyswrap.render.page.sections.tables import ranges
 from nsyswrap.render.page.subject import Subject
 
 if TYPE_CHECKING:

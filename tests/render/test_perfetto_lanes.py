@@ -11,7 +11,7 @@ from tiny_export import OSRT, PID, call, domain, global_id, kernel, memset, nvtx
 from traced import tiny, traced
 
 from nsyswrap.render.perfetto import compose
-from nsyswrap.render.timeline.packing import (
+from nsyswrap.render.timeline.lanes import (
     disjoint,
     drawing_order,
     event_places,

@@ -8,7 +8,7 @@ from tiny_export import kernel, opened, write
 
 from nsyswrap.api import CaptureReader, Run, open_capture
 from nsyswrap.base.run_folder import Status
-from nsyswrap.render import python_text
+from nsyswrap.render import notebook
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_a_capture_names_program_and_gpu(tmp_path: Path) -> None:
 
 
 def test_a_large_capture_is_not_judged(capture: CaptureReader, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(python_text, "_MOST_EVENTS", 21)
+    monkeypatch.setattr(notebook, "_MOST_EVENTS", 21)
     assert repr(capture).endswith(": 22 kernels, GPU busy: see .answer>")
 
 

@@ -15,8 +15,7 @@ from nsyswrap.base.text import counted, without_folders
 from nsyswrap.base.units import Unit, duration
 from nsyswrap.render.comparison import row_names
 from nsyswrap.render.page import document
-from nsyswrap.render.page.html import Markup, element, section
-from nsyswrap.render.page.tables import folded_table
+from nsyswrap.render.page.html import Markup, element, folded_table, section
 from nsyswrap.reports.compare.tables import interval, key_detail, percent
 from nsyswrap.reports.table import Column, Schema, Table, table_of
 from nsyswrap.reports.wording.comparisons import worded_obstacle

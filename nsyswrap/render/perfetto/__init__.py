@@ -22,7 +22,7 @@ from nsyswrap.base.threads import in_threads
 from nsyswrap.render.perfetto.packets import Block, blocks
 from nsyswrap.render.perfetto.trace import Trace, compose
 from nsyswrap.render.perfetto.tracks import Slices, Track
-from nsyswrap.render.timeline.packing import by_lane
+from nsyswrap.render.timeline.lanes import by_lane
 
 __all__ = ["FORMATS", "Trace", "compose", "format_of", "stream", "write"]
 

@@ -26,7 +26,15 @@ from nsyswrap.render.perfetto.tracks import (
     style_fields,
 )
 from nsyswrap.render.timeline.curves import curves
-from nsyswrap.render.timeline.lanes import OTHER_CALLS, Lane
+from nsyswrap.render.timeline.lanes import (
+    OTHER_CALLS,
+    Lane,
+    disjoint,
+    drawing_order,
+    nested,
+    rows_by_lane,
+    sublanes,
+)
 from nsyswrap.render.timeline.names import (
     FAULT,
     IN_STREAM,
@@ -37,7 +45,6 @@ from nsyswrap.render.timeline.names import (
     streams_of,
     sublane_suffix,
 )
-from nsyswrap.render.timeline.packing import disjoint, drawing_order, nested, rows_by_lane, sublanes
 
 CPU_FAULT = "um_cpu_fault"
 _IN_CUDA = ("osrt", "overhead", "cuda_overhead")  # calls that CUDA's make

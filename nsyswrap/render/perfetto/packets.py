@@ -32,8 +32,8 @@ from nsyswrap.render.perfetto.events import Counter
 from nsyswrap.render.perfetto.trace import Trace
 from nsyswrap.render.perfetto.tracks import Argument, KindStyles, Lanes, Slices, Track
 from nsyswrap.render.perfetto.wire import WireCells, field, number_field
+from nsyswrap.render.timeline.lanes import by_lane, event_places
 from nsyswrap.render.timeline.names import NO_NAME
-from nsyswrap.render.timeline.packing import by_lane, event_places
 
 Block = Callable[[], bytes]
 _Part = tuple[int, Block]  # and its number of events

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nsyswrap.render.page.sections import conditions, kernels, ranges, ranks, steps, summary, tables, timeline
+from nsyswrap.render.page.sections import ranks, steps, summary, tables, timeline
 
 # From the top of the page to the bottom.
 SECTIONS = (
@@ -11,11 +11,11 @@ SECTIONS = (
     summary.FINDINGS,
     steps.SECTION,
     timeline.SECTION,
-    kernels.KERNELS,
-    ranges.SECTION,
+    tables.KERNELS,
+    tables.RANGES,
     tables.IDLE,
     tables.LATENCY,
     tables.COPIES,
-    conditions.SECTION,
+    summary.CONDITIONS,
     summary.HEAD,
 )

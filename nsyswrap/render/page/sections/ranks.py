@@ -23,9 +23,8 @@ from nsyswrap.analysis.ranks.waiting import RankedRanges, judged_steps, step_tim
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, duration, percent
-from nsyswrap.render.page.html import Markup, Section, element, joined, missing, section
+from nsyswrap.render.page.html import ROWS, Markup, Section, element, folded_table, joined, missing, section
 from nsyswrap.render.page.subject import Subject
-from nsyswrap.render.page.tables import ROWS, folded_table
 from nsyswrap.reports.ranks import make
 from nsyswrap.reports.table import Column, Schema, Table, table_of
 from nsyswrap.reports.wording.notes import note_texts

@@ -20,9 +20,17 @@ from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.selection import process_ids
 from nsyswrap.render.colors import REST, state_color
 from nsyswrap.render.page.charts import ChartColumn, Layer, strip, strip_legend
-from nsyswrap.render.page.html import Markup, Section, element, in_parts, joined, missing, section
+from nsyswrap.render.page.html import (
+    Markup,
+    Section,
+    element,
+    folded_table,
+    in_parts,
+    joined,
+    missing,
+    section,
+)
 from nsyswrap.render.page.subject import Subject
-from nsyswrap.render.page.tables import folded_table
 from nsyswrap.reports.insight.step_budget import OUTLIER, STATE_COLUMNS, STEP
 from nsyswrap.reports.wording.states import OTHER_NAME, state_name
 

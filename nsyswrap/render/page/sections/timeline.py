@@ -17,10 +17,9 @@ from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.render.colors import Style
 from nsyswrap.render.page.charts import swatch
-from nsyswrap.render.page.html import Markup, Section, data, element, section
+from nsyswrap.render.page.html import Markup, Section, data, element, folded_table, section
 from nsyswrap.render.page.subject import Subject
-from nsyswrap.render.page.tables import folded_table
-from nsyswrap.render.page.timeline.content import KeptEvents, Picture, focus, longest_gaps, script_data
+from nsyswrap.render.page.timeline import KeptEvents, Picture, focus, longest_gaps, script_data
 from nsyswrap.render.timeline.curves import curves, idle, steps
 from nsyswrap.render.timeline.lanes import Lane, ranges_left_out, streams, threads
 from nsyswrap.render.timeline.names import RANGES

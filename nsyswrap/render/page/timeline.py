@@ -43,8 +43,7 @@ from nsyswrap.base.units import Unit, human
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import IntervalSet
 from nsyswrap.capture.per_capture import per_capture
-from nsyswrap.render.page.html import plain
-from nsyswrap.render.page.tables import clipped
+from nsyswrap.render.page.html import clipped, plain
 from nsyswrap.render.timeline.curves import Curve
 from nsyswrap.render.timeline.lanes import Lane
 from nsyswrap.render.timeline.names import CALLS, IDLE, KERNELS, RANGES, Kind, name_of, style_of
