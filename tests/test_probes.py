@@ -36,10 +36,8 @@ HOME = "base/paths.py"
 APART = "record/in_program/hook/"  # runs in Pythons that lack nsyswrap, and catches every error
 # Calls that cannot raise, or whose errors their file catches: the reason stands beside it.
 ALLOWED = {
-    ("base/command_name.py", "pathlib.Path(executable).samefile"): "suppresses OSError",
+    ("cli/output.py", "pathlib.Path(executable).samefile"): "suppresses OSError",
     ("base/files.py", "os.lstat"): "compares a descriptor, and catches OSError",
-    ("base/links.py", "path.readlink"): "of a link, for callers that catch OSError",
-    ("base/links.py", "link.readlink"): "the same",
     ("base/folder_lock.py", "os.stat"): "compares a descriptor, and catches OSError",
     ("record/gpu_users.py", "os.stat"): "of /proc, thousands a second, and catches OSError",
     ("record/gpu_users.py", "proc.stat"): "not of a path",

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from nsyswrap.analysis.advice import Advice, advice_of
-from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.finding import Finding, Note
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, owners_of_gpus
 from nsyswrap.analysis.judged_process import (
@@ -19,13 +18,13 @@ from nsyswrap.analysis.judged_process import (
     whole_processes,
 )
 from nsyswrap.analysis.launches import launches_of
-from nsyswrap.analysis.loading import loading
 from nsyswrap.analysis.nvtx_ranges import xla_broke_import
 from nsyswrap.analysis.step_budget import BUSY, IDLE, TimeBreakdown, shared_budget
-from nsyswrap.analysis.steps import Steps, parse_choice
+from nsyswrap.analysis.steps import Steps, loading, parse_choice
 from nsyswrap.analysis.steps.label import LoopLabel
 from nsyswrap.analysis.utilization import Utilization, utilization_of
 from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.intervals import union
 from nsyswrap.capture.per_capture import per_capture
 
 _EARLY_PERCENT = 5.0  # of the operations that begin before their launch call: the clocks are damaged

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.gpu_operations import GpuOperations, gpu_operations_of
 from nsyswrap.base.constants import MISSING, NS_PER_S
 from nsyswrap.base.errors import CaptureError
@@ -24,7 +23,7 @@ from nsyswrap.base.run_facts import INTERVAL_S, THROTTLE_REASONS, Conditions, Gp
 from nsyswrap.base.run_folder import RunFolder, run_of
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.info import Samples, read_samples
-from nsyswrap.capture.intervals import IntervalSet
+from nsyswrap.capture.intervals import IntervalSet, union
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.selection import process_ids
 

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from nsyswrap.analysis.arrays.intervals import NOTHING
 from nsyswrap.base.check import Level
-from nsyswrap.capture.intervals import IntervalSet
+from nsyswrap.capture.intervals import NOTHING, IntervalSet
 
 FindingKind = Literal[
     "launch_bound",

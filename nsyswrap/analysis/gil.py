@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.nvtx_ranges import texts_and_domains, thread_ranges
 from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.intervals import union
 from nsyswrap.capture.per_capture import per_capture
 
 GIL_DOMAIN = "GIL Trace"  # of NVTX, with the ranges of the lock

@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.arrays.codes import TextColumn
 from nsyswrap.analysis.arrays.columns import ColumnSet
 from nsyswrap.analysis.arrays.groups import ascending, group_keys, order_by_code
-from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.correlation import call_table, launch_pairs_of, process_notes
 from nsyswrap.analysis.finding import Note
 from nsyswrap.analysis.names import MEMSET_NAME, copy_name, kernel_classes, look_up
@@ -33,12 +32,11 @@ from nsyswrap.analysis.packed import packed_names
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.capture.capture import Capture
-from nsyswrap.capture.intervals import IntervalSet
+from nsyswrap.capture.intervals import LEAST, MOST, IntervalSet, union
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import PROCESS_MASK, SPANS, UNIFIED_MEMORY_KINDS
 from nsyswrap.capture.selection import process_ids, select
 from nsyswrap.capture.stream import looked_up, one_of
-from nsyswrap.capture.window import LEAST, MOST
 
 KINDS = KERNEL, MEMCPY, MEMSET, GRAPH = ("kernel", "memcpy", "memset", "graph")
 GRAPH_NAME = "[CUDA graph]"

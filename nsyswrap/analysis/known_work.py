@@ -38,8 +38,8 @@ from nsyswrap.analysis.operation_work import (
 )
 from nsyswrap.analysis.peaks import HALF, kernel_peaks, peak_bandwidth
 from nsyswrap.analysis.range_texts import MODULE, SIZES
+from nsyswrap.analysis.range_tree.figures import shape_sources
 from nsyswrap.analysis.range_tree.nested import NestedRanges
-from nsyswrap.analysis.range_tree.shape_sources import shape_sources
 from nsyswrap.analysis.range_tree.tree import range_tree_of
 from nsyswrap.base.constants import NS_PER_S
 from nsyswrap.capture.capture import Capture

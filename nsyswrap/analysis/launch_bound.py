@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.gpu_gaps import Gaps, gaps_of
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, pieces_of
 from nsyswrap.analysis.judged_process import judged_processes
 from nsyswrap.analysis.launches import Launches, launches_of
 from nsyswrap.analysis.names import by_thread, with_name
 from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.intervals import union
 from nsyswrap.capture.per_capture import per_capture
 
 _WAITS = re.compile("cu(da)?(.*Synchronize|Memcpy(?!.*Async))")

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.intervals import NOTHING, difference, intersection, joined, union
 from nsyswrap.analysis.gil import gil_parts
 from nsyswrap.analysis.gpu_gaps import CAUSES, Gaps, gaps_of
 from nsyswrap.analysis.gpu_operations import (
@@ -36,7 +35,7 @@ from nsyswrap.analysis.kernel_names import CLASSES, OTHER
 from nsyswrap.analysis.names import kernel_classes
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
-from nsyswrap.capture.intervals import IntervalSet
+from nsyswrap.capture.intervals import NOTHING, IntervalSet, difference, intersection, joined, union
 from nsyswrap.capture.schema import SPANS
 
 COMMUNICATION, COPY, OTHER_PROCESS = "communication", "copy", "other_process"

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.columns import ColumnSet
 from nsyswrap.analysis.arrays.groups import GroupBy, group_keys, rows_by
-from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.gpu_operations import (
     KINDS,
     MEMCPY,
@@ -32,6 +31,7 @@ from nsyswrap.analysis.gpu_operations import (
 from nsyswrap.analysis.names import with_name
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.intervals import union
 from nsyswrap.capture.schema import ON_DEVICE, PAGEABLE, SPANS, UM_TO_DEVICE, UM_TO_HOST
 from nsyswrap.capture.stream import one_of
 

@@ -17,7 +17,7 @@ from reprlib import repr as shortened
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from nsyswrap.base import links, paths
+from nsyswrap.base import paths
 from nsyswrap.base.errors import OutputError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.temporary import shielded
@@ -84,11 +84,11 @@ def replacing(path: Path, *, capture: bool = False, follow: bool = True) -> Iter
     with paths.writing(path):
         if not capture:
             refuse_capture(path)
-        target = links.target_of(path) if follow else paths.real(path.parent) / path.name
+        target = paths.target_of(path) if follow else paths.real(path.parent) / path.name
         earlier = paths.status(path, follow=follow)
         if earlier and stat.S_ISDIR(earlier.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        links.make_folders(target.parent)
+        paths.make_folders(target.parent)
     is_stream = earlier and not (stat.S_ISREG(earlier.st_mode) or stat.S_ISLNK(earlier.st_mode))
     try:
         if is_stream:

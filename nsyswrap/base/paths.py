@@ -1,7 +1,8 @@
 """Look at what is at a path, which may be of another user, too long, or on a file system that fails.
 
 Where nothing is, the answer is None, False or empty; a link to itself and a path that is too long are
-nothing. Where this user may not look, or where the file system fails, Unreadable is raised.
+nothing. Where this user may not look, or where the file system fails, Unreadable is raised. An output follows
+no symbolic link that another user can have planted.
 """
 
 from __future__ import annotations
@@ -23,12 +24,15 @@ with lazy_imports():
     import fnmatch
     import pathlib
 
+
 Skip = Callable[[Unreadable], None]
 _SHARE = "ask its owner to share it (--share group)"
 _ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG}
 _REFUSED = {errno.EACCES, errno.EPERM}
 _MAGIC = frozenset("*?[")
 _ANY_FOLDERS = "**"
+_MOST = 40  # links, as Linux follows
+_ROOT = 0
 
 
 def unreadable(path: Path | str, error: OSError) -> Unreadable:
@@ -212,3 +216,63 @@ def is_filled(folder: Path | str) -> bool:
     """Return True if something is in the folder of an output, or if it is no folder. Raises OutputError."""
     with writing(folder):
         return bool(names(folder)) or (exists(folder) and not is_folder(folder))
+
+
+def target_of(path: Path) -> Path:
+    """Return where an output at ``path`` is written: the path itself, or what its link leads to.
+
+    A link is followed if it belongs to this user or root, and nobody else can write its folder. Raises
+    OutputError for any other link, OSError for a loop, and Unreadable.
+    """
+    for _ in range(_MOST):
+        check_way(path)
+        facts = status(path, follow=False)
+        if facts is None or not stat.S_ISLNK(facts.st_mode):
+            return real(path.parent) / path.name
+        if facts.st_uid not in (os.geteuid(), _ROOT):
+            raise _refusal(path, "a symbolic link of another user")
+        if not _is_closed(path.parent):
+            raise _refusal(path, "a symbolic link in a folder that other users can write")
+        path = path.parent / path.readlink()
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+
+
+def check_target(path: Path) -> None:
+    """Raise OutputError unless ``target_of`` follows what is at the path of an output."""
+    with writing(path):
+        target_of(path)
+
+
+def make_folders(path: Path) -> None:
+    """Create a folder and its parents. Raises OutputError for a link on the way that is not followed."""
+    check_way(path / "file")
+    path.mkdir(parents=True, exist_ok=True)
+
+
+def check_way(path: Path) -> None:
+    """Raise OutputError if a folder above ``path`` is a link that another user planted.
+
+    As Linux can do itself (fs.protected_symlinks), it refuses a link in a folder as /tmp that belongs neither
+    to this user nor to the owner of that folder.
+    """
+    for folder in reversed(path.absolute().parents):
+        facts = status(folder, follow=False)
+        if facts is None or not stat.S_ISLNK(facts.st_mode):
+            continue
+        above = status(folder.parent)
+        is_shared = above and above.st_mode & stat.S_ISVTX and above.st_mode & stat.S_IWOTH
+        if above and is_shared and facts.st_uid not in (os.geteuid(), above.st_uid):
+            raise _refusal(folder, "a symbolic link of another user")
+
+
+def _is_closed(folder: Path) -> bool:
+    """Return True if nobody but this user and root can write a folder."""
+    facts = status(folder)
+    others = stat.S_IWGRP | stat.S_IWOTH
+    return facts is not None and facts.st_uid in (os.geteuid(), _ROOT) and not facts.st_mode & others
+
+
+def _refusal(link: Path, kind: str) -> OutputError:
+    return OutputError(
+        f"cannot write {link}: it is {kind}, to {link.readlink()}", "remove the link, or use another output"
+    )

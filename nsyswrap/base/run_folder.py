@@ -24,7 +24,7 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Any, Literal
 
-from nsyswrap.base import links, paths
+from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, OutputError, Unreadable, UsageError
 from nsyswrap.base.files import head, json_of, open_private, read_json, small_file, typed, user_folder, why
 from nsyswrap.base.folder_lock import is_lock_file, is_locked
@@ -188,12 +188,12 @@ class RunFolder:
 
         Raises OSError, and OutputError for a link that is not followed.
         """
-        links.make_folders(self.path.parent)
+        paths.make_folders(self.path.parent)
         try:
             self.path.mkdir(mode=_folder_mode(self.share))
             self.path.chmod(_folder_mode(self.share))  # regardless of the umask
         except FileExistsError:
-            if not paths.is_folder(links.target_of(self.path)):
+            if not paths.is_folder(paths.target_of(self.path)):
                 raise
 
     def create(self, facts: dict[str, Any], *, force: bool = False) -> None:
@@ -526,7 +526,7 @@ def claim_output(program: str, base: Path = DEFAULT_BASE) -> Path:
     while True:
         path = default_output(program, base)
         with paths.writing(path):
-            links.make_folders(path.parent)
+            paths.make_folders(path.parent)
             with suppress(FileExistsError):  # another run took this name
                 path.mkdir(mode=_folder_mode(None))
                 return path

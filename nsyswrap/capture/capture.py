@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture.export import Export
     from nsyswrap.capture.info import Diagnostic, Info
+    from nsyswrap.capture.intervals import Window
     from nsyswrap.capture.selection import KernelNames
-    from nsyswrap.capture.window import Window
 
 with lazy_imports():
     from nsyswrap.capture import shared

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.capture.export import Export
+    from nsyswrap.capture.intervals import Window
     from nsyswrap.capture.schema import FieldKind, Wanted
     from nsyswrap.capture.selection import Selection
-    from nsyswrap.capture.window import Window
 
     Source = tuple[str, FieldKind] | None
 

@@ -13,6 +13,7 @@ import numpy as np
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.text import did_you_mean
+from nsyswrap.capture.intervals import LEAST, MOST, Window, whole_time
 from nsyswrap.capture.schema import (
     ID_MASK,
     NVTX_DOMAIN,
@@ -22,7 +23,6 @@ from nsyswrap.capture.schema import (
     PROCESS_MASK,
 )
 from nsyswrap.capture.stream import Columns, one_of
-from nsyswrap.capture.window import LEAST, MOST, Window, whole_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

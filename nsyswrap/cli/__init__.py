@@ -35,7 +35,6 @@ with lazy_imports():  # other names than those of the modules, which are attribu
 
     from nsyswrap.base import settings
     from nsyswrap.base import version as versions
-    from nsyswrap.base.nsys import translation
     from nsyswrap.cli import recording
 
 # Words of other tools and of sub-commands -> the command to use.
@@ -114,7 +113,7 @@ class LazyGroup(CommandGroup):
                 f"no option named {flag!r} before the command",
                 CommandHint.of(["nsyswrap", name, *rest], "options follow the command: {}"),
             ) from None
-        if error.ctx and translation.option_of_nsys(flag):
+        if error.ctx and recording.option_of_nsys(flag):
             advice = self._advice_for_nsys(error.ctx, typed)
             raise UsageError(f"{flag} is an option of nsys, not of nsyswrap", advice) from None
 

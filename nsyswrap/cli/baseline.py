@@ -13,10 +13,18 @@ from typing import TYPE_CHECKING
 import click
 
 from nsyswrap.base import paths
-from nsyswrap.base.errors import CaptureError, OutputError, UsageError
+from nsyswrap.base.errors import (
+    UNREADABLE,
+    CaptureError,
+    OutputError,
+    UnreadCapture,
+    UsageError,
+    exit_code_of,
+    not_read,
+    nothing_read,
+)
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.not_read import UNREADABLE, UnreadCapture, exit_code_of, not_read, nothing_read
 from nsyswrap.base.text import counted, natural_key, quoted
 from nsyswrap.base.units import Unit, human
 from nsyswrap.base.version import version

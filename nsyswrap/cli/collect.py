@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nsyswrap.base import links, paths
-from nsyswrap.base.errors import CaptureError, OutputError, UsageError
+from nsyswrap.base import paths
+from nsyswrap.base.errors import CaptureError, OutputError, UsageError, exit_code_of, nothing_read
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.not_read import exit_code_of, nothing_read
 from nsyswrap.base.run_folder import BATCH, outcome_words
 from nsyswrap.base.temporary import temporary_folder
 from nsyswrap.base.text import ascii_layout, counted, printable, quoted, unknown
@@ -324,7 +323,7 @@ def _make(folder: Path) -> bool:
     result_files.check_replaceable(folder)
     with paths.writing(folder, "use another --output"):
         is_new = not paths.exists(folder)
-        links.make_folders(links.target_of(folder))
+        paths.make_folders(paths.target_of(folder))
     if not os.access(folder, os.W_OK | os.X_OK):
         raise OutputError(f"cannot write into {folder}: Permission denied", "use another --output")
     return is_new

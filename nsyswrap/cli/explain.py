@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from nsyswrap.base.errors import CaptureError
-from nsyswrap.base.not_read import exit_code_of
+from nsyswrap.base.errors import CaptureError, exit_code_of
 from nsyswrap.base.units import Unit, csv_label
 from nsyswrap.capture import schema
 from nsyswrap.capture.capture import Capture, open_capture

@@ -10,10 +10,19 @@ from typing import TYPE_CHECKING
 import click
 
 from nsyswrap.base import paths
-from nsyswrap.base.errors import CommandHint, NotInCapture, OutputError, UsageError
+from nsyswrap.base.errors import (
+    UNREADABLE,
+    CommandHint,
+    NotInCapture,
+    OutputError,
+    UnreadCapture,
+    UsageError,
+    exit_code_of,
+    not_read,
+    nothing_read,
+)
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.not_read import UNREADABLE, UnreadCapture, exit_code_of, not_read, nothing_read
 from nsyswrap.base.text import counted, printable
 from nsyswrap.cli.folders import are_ranks, captures_in, listed
 from nsyswrap.cli.help import HelpCommand, option

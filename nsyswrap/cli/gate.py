@@ -20,7 +20,7 @@ from nsyswrap.cli.output import note, on_github
 if TYPE_CHECKING:
     from nsyswrap.analysis.compare.gate import GateLimits, GateResult
     from nsyswrap.analysis.compare.model import Comparison
-    from nsyswrap.base.not_read import UnreadCapture
+    from nsyswrap.base.errors import UnreadCapture
 
 with lazy_imports():
     from nsyswrap.analysis.compare import gate as gates

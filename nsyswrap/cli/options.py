@@ -17,7 +17,7 @@ from nsyswrap.cli.help import completes, option
 from nsyswrap.cli.output import note, note_not_read, note_remarks, unreadable_noted
 
 if TYPE_CHECKING:
-    from nsyswrap.base.not_read import UnreadCapture
+    from nsyswrap.base.errors import UnreadCapture
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.selection import Selection
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 with lazy_imports():
     from nsyswrap import reports
     from nsyswrap.analysis import steps
-    from nsyswrap.base import limits, not_read, recent_runs, run_folder
+    from nsyswrap.base import errors, limits, recent_runs, run_folder
     from nsyswrap.capture import capture as captures
     from nsyswrap.capture import selection as selections
     from nsyswrap.reports import ranks
@@ -294,10 +294,10 @@ def open_all(
     for label, path in zip(labels, wanted, strict=True):
         try:
             capture = open_one(path)
-        except not_read.UNREADABLE as error:
+        except errors.UNREADABLE as error:
             if len(wanted) == 1:
                 raise
-            left_out.append(not_read.not_read(label, path, error))
+            left_out.append(errors.not_read(label, path, error))
             continue
         shown = (text for text in capture.remarks if not as_screens or text != capture.ending)
         note_remarks(path, shown)

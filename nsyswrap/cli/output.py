@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import cache
 from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 import click
 
-from nsyswrap.base import links, paths
+from nsyswrap.base import paths
 from nsyswrap.base.errors import NotInCapture, OutputError, Unreadable, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import (
@@ -34,7 +35,7 @@ from nsyswrap.cli.commands import COMMANDS, HIDDEN
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nsyswrap.base.not_read import UnreadCapture
+    from nsyswrap.base.errors import UnreadCapture
     from nsyswrap.base.nsys.find import Nsys
     from nsyswrap.base.paths import Skip
     from nsyswrap.capture.capture import Capture
@@ -45,17 +46,21 @@ if TYPE_CHECKING:
 
 with lazy_imports():  # none of these for --help and completion
     import dataclasses
+    import pathlib
+    import re
     import shlex
+    import shutil
     import textwrap
 
     from nsyswrap.analysis import gpu_operations, no_gpu_work
-    from nsyswrap.base import command_name, files, units
+    from nsyswrap.base import files, units
     from nsyswrap.render import formats, summary_screen
     from nsyswrap.render.formats import csv
     from nsyswrap.render.formats import text as text_format
     from nsyswrap.reports import answer, make, summary
     from nsyswrap.reports import table as report_table
     from nsyswrap.reports.wording import checks
+
 
 _PIPE_WIDTH = 100  # columns, where there is no terminal to ask
 _LEAST_WIDTH = 40
@@ -175,7 +180,7 @@ def _print(text: str, stream: TextIO, *, colors: bool = False, is_command: bool 
 def _for_people(text: str, stream: TextIO, *, colors: bool = False) -> str:
     shown = _for_stream(text, stream, keep="\n", colors=colors)
     try:
-        return command_name.with_command_name(shown, (*COMMANDS, *HIDDEN))
+        return with_command_name(shown, (*COMMANDS, *HIDDEN))
     except OSError:  # it is imported here, which takes a file where no more can be opened
         return shown
 
@@ -460,7 +465,7 @@ def check_csv_folder(folder: Path | None, *, of_report: bool = True) -> None:
     """
     if folder is None:
         return
-    links.check(folder)
+    paths.check_target(folder)
     if paths.is_taken(folder):
         if not paths.is_folder(folder):
             raise OutputError(f"{folder} is not a folder", "name a folder with --csv")
@@ -483,3 +488,42 @@ def write_csv(folder: Path, tables: Iterable[Table], layout: Layout) -> None:
         number += 1
         del table, content  # or they would be there while the next is made
     note(f"wrote {counted(number, 'CSV files')} to {folder}/")
+
+
+_NAME = "nsyswrap"
+
+
+@cache
+def command_name() -> str:
+    """Return how this process was started: ``nsyswrap``, ``.venv/bin/nsyswrap`` or ``python3 -m nsyswrap``.
+
+    It is ``nsyswrap`` too if another program uses the package, as Python and pytest do.
+    """
+    folder, name = os.path.split(sys.argv[0])
+    if name == "__main__.py" and os.path.split(folder)[1] == _NAME:
+        return f"{shlex.quote(_from_here(sys.orig_argv[0]))} -m {_NAME}"
+    if name != _NAME or _is_same(shutil.which(_NAME), sys.argv[0]):
+        return _NAME
+    return shlex.quote(_from_here(str(pathlib.Path(sys.argv[0]))))
+
+
+def with_command_name(text: str, commands: Collection[str]) -> str:
+    """Return a text in which ``nsyswrap <command>`` can be typed as it stands. Usage lines stay."""
+    if command_name() == _NAME:
+        return text
+    words = "|".join(map(re.escape, [*commands, "--help", "--version"]))
+    hint = rf"(?<!Usage: )(?<![\w./~-]){_NAME}(?= (?:{words})(?![\w/-]))"
+    return re.sub(hint, lambda _: command_name(), text)
+
+
+def _from_here(program: str) -> str:
+    """Return the path relative to the working folder if it is below. A name to be looked up stays."""
+    with suppress(ValueError, OSError):
+        return str(pathlib.Path(program).relative_to(pathlib.Path.cwd()))
+    return program
+
+
+def _is_same(executable: str | None, started: str) -> bool:
+    with suppress(OSError):
+        return executable is not None and pathlib.Path(executable).samefile(started)
+    return False

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from nsyswrap.base import links, paths
-from nsyswrap.base.errors import NotInCapture, OutputError, UsageError
+from nsyswrap.base import paths
+from nsyswrap.base.errors import NotInCapture, OutputError, UsageError, exit_code_of
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.not_read import exit_code_of
 from nsyswrap.base.text import shortest_labels
 from nsyswrap.cli.folders import as_file_name, captures_in, name_of
 from nsyswrap.cli.help import HelpCommand, option
@@ -109,7 +108,7 @@ def command(
         form, files = cast("Format", ending), {kinds[0]: output}
     else:
         folder = output or _DEFAULT_OUTPUT / as_file_name(name_of(captures, shortest_labels(to_draw)))
-        links.check(folder)
+        paths.check_target(folder)
         files = {kind: folder / f"{kind}.{form}" for kind in kinds or NAMES}
     taken = [path for path in files.values() if paths.is_taken(path) and not force]
     if taken:

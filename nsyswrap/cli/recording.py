@@ -1,4 +1,7 @@
-"""The command-line options for recording a program, shared by ``profile`` and ``batch sweep``."""
+"""The command-line options for recording a program, shared by ``profile`` and ``batch sweep``.
+
+Options of `nsys profile` are answered with what says the same here.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial, wraps
 from itertools import chain, pairwise
 from typing import Any, TypeVar
@@ -15,13 +19,13 @@ import click
 
 from nsyswrap.base.errors import CommandHint, UsageError
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.nsys.options import OPTIONS, PROGRAM, OptionSpec, RecordingOptions
+from nsyswrap.base.nsys.options import OPTIONS, PROGRAM, RANGES, OptionSpec, RecordingOptions
 from nsyswrap.cli.help import HelpCommand, completes, option
 from nsyswrap.cli.options import with_options
 
 with lazy_imports():
-    from nsyswrap.base.nsys import translation
     from nsyswrap.record import nvcc_options
+
 
 _PROGRAMS = (".py", ".cu")
 _STEPS, _ANY_STEPS = "--steps", "10-13"
@@ -122,7 +126,7 @@ class RecordingCommand(HelpCommand):
                     f"{for_nvcc[1]} is not an option of nsyswrap: --nvcc passes it to nvcc",
                     CommandHint.of([*ctx.command_path.split(), *for_nvcc], "use {}"),
                 ) from None
-            if not translation.option_of_nsys(error.option_name):
+            if not option_of_nsys(error.option_name):
                 raise
             advice = advice_for_nsys(self, ctx.command_path, typed)
             raise UsageError(f"{error.option_name} is an option of nsys, not of nsyswrap", advice) from None
@@ -208,14 +212,14 @@ def advice_for_nsys(command: click.Command, path: str, words: Sequence[str]) -> 
     """Return the command line of ours that says the same as the words of `nsys profile`."""
     options = (one for one in command.params if isinstance(one, click.Option))
     own = {flag: not one.is_flag for one in options for flag in one.opts}
-    ours = translation.translate(words, own)
+    ours = translate(words, own)
     advice = f"omit {', '.join(ours.defaults)} (default here):" if ours.defaults else "use"
     return f"{advice} {path} {shlex.join(ours.words) or 'PROGRAM'}"
 
 
 def _refuse_code(context: click.Context, _option: click.Parameter, code: str | None) -> None:
     if code is not None and not context.resilient_parsing:
-        if translation.is_range(code):
+        if is_range(code):
             raise UsageError("-c is an option of nsys, not of nsyswrap", f"use --capture-range {code}")
         raise UsageError(
             f"{context.command_path} takes a program, not the code of -c",
@@ -227,3 +231,133 @@ def _refuse_code(context: click.Context, _option: click.Parameter, code: str | N
 code_option = click.option(
     "-c", "code", hidden=True, is_eager=True, expose_value=False, callback=_refuse_code
 )
+
+_SHORT = {
+    "b": "backtrace",
+    "c": "capture-range",
+    "d": "duration",
+    "e": "env-var",
+    "f": "force-overwrite",
+    "n": "inherit-environment",
+    "o": "output",
+    "p": "nvtx-capture",
+    "s": "sample",
+    "t": "trace",
+    "w": "show-output",
+    "x": "stop-on-exit",
+    "Y": "start-later",
+    "y": "delay",
+}
+_RANGES = (*RANGES, "nvtx")  # values of --capture-range
+# Options whose value is the default here, and that value.
+_DEFAULTS = {
+    "auto-report-name": ("true", "false"),
+    "cpuctxsw": ("none",),
+    "cuda-um-cpu-page-faults": ("false",),
+    "cuda-um-gpu-page-faults": ("false",),
+    "discard-environment": ("true",),
+    "export": ("sqlite", "none"),
+    "force-overwrite": ("false",),
+    "inherit-environment": ("true",),
+    "sample": ("none",),
+    "show-output": ("true",),
+    "stats": ("true",),
+    "stop-on-exit": ("true",),
+    "trace-fork-before-exec": ("false",),
+}
+# Those that have an option of ours, by their value. {} is the value.
+_OURS = {
+    **{
+        name: row.flag if row.values == "flag" else f"{row.flag} {{}}"
+        for row in OPTIONS.values()
+        for name in row.nsys
+    },
+    "force-overwrite": "--force",
+    "nvtx-capture": "--capture-range nvtx:{}",
+    "output": "-o {}",
+}
+# Beginnings of all others, over all versions of nsys.
+_OTHERS = (
+    *("backtrace", "capture-range-end", "clock-frequency", "command-file", "cpu-", "cuda-", "cudabacktrace"),
+    *("dask", "duration-frames", "dx", "el1-sampling", "enable", "etw", "event-sampl", "flush-on", "ftrace"),
+    *("gpu-", "gpuctxsw", "hotkey-capture", "ib-", "injection-", "isr", "jax", "kill", "mpi-impl", "nic-"),
+    *(
+        "nvtx-domain",
+        "opengl-",
+        "os-events",
+        "osrt-",
+        "process-scope",
+        "python-",
+        "pytorch",
+        "qnx",
+        "resolve-",
+    ),
+    *("retain-etw", "run-as", "sampl", "session-new", "soc-", "start-", "storage-", "syscall", "ucx"),
+    *("vsync", "vulkan-", "wait", "wddm", "xhv"),
+)
+_FLAGS = ("true", "false")
+
+
+@dataclass
+class Translation:
+    """Words for nsyswrap in place of words for nsys. ``defaults``: options that say what is the default."""
+
+    words: list[str] = field(default_factory=list)
+    defaults: list[str] = field(default_factory=list)
+
+    def add(self, option: str, value: str) -> None:
+        """Add an option of nsys, without its hyphens."""
+        words = f"--{option}={value}"
+        if value in _DEFAULTS.get(option, ()):
+            self.defaults.append(words)
+        elif option == "env-var":
+            self.words += [word for part in value.split(",") for word in ("--env", part)]
+        elif option in _OURS and not (option == "cuda-graph-trace" and ":" in value):
+            ours = [word.format(value) for word in _OURS[option].split()]
+            self.words += [] if ours == ["--um-faults"] and "--um-faults" in self.words else ours
+        else:
+            self.words.append(f"--nsys-arg={words}")
+
+
+def option_of_nsys(word: str) -> str:
+    """Return the long name of an option of `nsys profile` without its hyphens; empty if it is none."""
+    if not word.startswith("--"):
+        return _SHORT.get(word[1:2], "") if word.startswith("-") else ""
+    name = word[2:].partition("=")[0]
+    is_known = name in (*_SHORT.values(), *_DEFAULTS, *_OURS) or name.startswith(_OTHERS)
+    return name if is_known else ""
+
+
+def is_range(value: str) -> bool:
+    """Return True if nsys takes this value of its option -c."""
+    return value in _RANGES
+
+
+def translate(words: Sequence[str], options: Mapping[str, bool]) -> Translation:
+    """Return what says the same to nsyswrap as a command line that has options of nsys.
+
+    ``options`` has those of the command, and whether they take a value. The words from the program on stay
+    as they are.
+    """
+    done, rest = Translation(), [*words]
+    names_range = any(map(_names_range, words))
+    while rest and rest[0].startswith("-") and rest[0] not in ("-", "--"):
+        word = rest.pop(0)
+        flag, equals, value = word.partition("=") if word.startswith("--") else (word[:2], word[2:], word[2:])
+        option = option_of_nsys(word)
+        if not option or (flag in options and f"--{option}" not in options):
+            done.words.append(word)
+            if options.get(flag) and not equals and rest:
+                done.words.append(rest.pop(0))
+            continue
+        is_flag = {*_DEFAULTS.get(option, ())} & {*_FLAGS}
+        if not equals and rest and (not is_flag or rest[0] in _FLAGS):
+            value = rest.pop(0)
+        if not (names_range and (option, value) == ("capture-range", "nvtx")):
+            done.add(option, value or ("true" if is_flag else "VALUE"))
+    done.words += rest
+    return done
+
+
+def _names_range(word: str) -> bool:
+    return option_of_nsys(word) == "nvtx-capture"

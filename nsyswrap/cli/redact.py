@@ -12,10 +12,18 @@ from typing import NamedTuple, NoReturn
 import click
 
 from nsyswrap.base import paths
-from nsyswrap.base.errors import CheckFailed, CommandHint, NotACapture, UsageError
+from nsyswrap.base.errors import (
+    UNREADABLE,
+    CheckFailed,
+    CommandHint,
+    NotACapture,
+    UnreadCapture,
+    UsageError,
+    not_read,
+    nothing_read,
+)
 from nsyswrap.base.files import RECORDINGS, why
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.not_read import UNREADABLE, UnreadCapture, not_read, nothing_read
 from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.base.text import counted, natural_key
 from nsyswrap.cli.folders import captures_in, is_batch, is_folder, listed

@@ -11,10 +11,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nsyswrap.base import paths
-from nsyswrap.base.errors import OutputError, UsageError
+from nsyswrap.base.errors import UNREADABLE, OutputError, UnreadCapture, UsageError, exit_code_of, not_read
 from nsyswrap.base.folder_lock import locked
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.not_read import UNREADABLE, UnreadCapture, exit_code_of, not_read
 from nsyswrap.base.recent_runs import program_of, repeats_in
 from nsyswrap.base.run_folder import EXPORT, RUN, RunFolder, Status, ending, make_folder, outcome_words
 from nsyswrap.base.text import counted, printable, quoted, screen_width, shorten

@@ -63,7 +63,7 @@ from nsyswrap.cli.output import (
 from nsyswrap.render import formats
 
 if TYPE_CHECKING:
-    from nsyswrap.base.not_read import UnreadCapture
+    from nsyswrap.base.errors import UnreadCapture
     from nsyswrap.capture.capture import Capture
     from nsyswrap.cli.report_options import ReportOptions
     from nsyswrap.render.formats import Content, Document
@@ -75,7 +75,7 @@ with lazy_imports():
     import dataclasses
 
     from nsyswrap import reports
-    from nsyswrap.base import files, links, not_read, paths
+    from nsyswrap.base import errors, files, paths
     from nsyswrap.cli import explain, folders, ncu, repeats, report_options, report_ranks
     from nsyswrap.render import names, summary_screen
     from nsyswrap.render.formats import text as text_format
@@ -265,7 +265,7 @@ def _show(plan: ReportPlan) -> int:
     elif captures:
         _write_tables(captures, plan, left_out)
         note_replaced(captures.values())
-    return not_read.exit_code_of(left_out)
+    return errors.exit_code_of(left_out)
 
 
 def _note_whole_files(options: ReportOptions) -> None:
@@ -320,7 +320,7 @@ def _show_ranks(plan: ReportPlan) -> int:
             formats.Document(tables, captures, options.selection, missing, not_read=left_out, job=job), plan
         )
         note_replaced(captures.values())
-    return not_read.exit_code_of(left_out)
+    return errors.exit_code_of(left_out)
 
 
 def _show_alone(options: ReportOptions) -> int:
@@ -412,7 +412,7 @@ def _write_in_turn(tables: Iterator[Table], options: ReportOptions) -> None:
 def _write_like_nsys(tables: Iterator[Table], options: ReportOptions, names: Sequence[str]) -> None:
     """Write the files of `nsys stats --format csv -o PREFIX`, empty ones for reports without a table."""
     prefix, missing = options.csv_folder or Path(), set(names)
-    links.check(prefix.parent)
+    paths.check_target(prefix.parent)
     with suppress(NotInCapture):  # nsys ends with 0
         while (table := next(tables, None)) is not None:
             (content,) = formats.find_format("csv").render(formats.Document([table]), options.layout).values()
@@ -445,7 +445,7 @@ def _for_program(table: Table, options: ReportOptions) -> Table:
 def _write_files(contents: Mapping[str, Content], output: Path) -> None:
     """Write one file to ``output``, several into it as a folder."""
     is_file = len(contents) == 1 and output.suffix
-    links.check(output)
+    paths.check_target(output)
     for name, content in contents.items():
         path = output if is_file else output / name
         files.write(path, content, follow=bool(is_file))

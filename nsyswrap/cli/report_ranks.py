@@ -15,8 +15,7 @@ from nsyswrap.analysis.answer import Answer
 from nsyswrap.analysis.ranks.answer import answer_of_ranks
 from nsyswrap.analysis.ranks.members import RankCapture, check_different, places, processes
 from nsyswrap.analysis.steps import judged_alike
-from nsyswrap.base.errors import NotInCapture
-from nsyswrap.base.not_read import UNREADABLE, UnreadCapture, not_read
+from nsyswrap.base.errors import UNREADABLE, NotInCapture, UnreadCapture, not_read
 from nsyswrap.base.text import printable
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nsyswrap.base import links, paths
+from nsyswrap.base import paths
 from nsyswrap.base.errors import NsyswrapError, OutputError, ScenarioFailed, Unavailable, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
@@ -43,7 +43,7 @@ with lazy_imports():
     from nsyswrap.record import scenarios
     from nsyswrap.render import comparison as comparisons
     from nsyswrap.render.formats import csv
-    from nsyswrap.reports import rungs, scenario_tables
+    from nsyswrap.reports import scenario_tables
 
 INDEX = "index.md"
 DONE, SKIPPED, FAILED = "done", "skipped", "failed"  # the first word of an outcome
@@ -277,7 +277,7 @@ def run_all(folder: Path, *, force: bool = False) -> None:
     All scenarios are run even if some fail. Raises ScenarioFailed at the end if any did.
     """
     find.find_nsys()  # raises Unavailable without an nsys that works
-    links.check(folder)
+    paths.check_target(folder)
     if paths.is_taken(folder) and not paths.is_folder(folder):
         raise OutputError(f"{folder} is not a folder", "use another --output")
     if not force and paths.is_filled(folder):
@@ -320,7 +320,7 @@ def closing_tables(scenario: Scenario, folders: Mapping[str, Path]) -> list[Tabl
     timed = scenario_tables.timing_by_variant(recorded, under_nsys if len(profiled) else results)
     tables = [timed, profiled] if len(profiled) else [timed]
     if scenario.repairs:
-        tables.insert(0, rungs.rungs(recorded, scenario.repairs, comparisons.short_names))
+        tables.insert(0, scenario_tables.rungs(recorded, scenario.repairs, comparisons.short_names))
     audited = scenario_tables.audit_by_variant(recorded, under_nsys)
     # The steps of a ladder need not time their GPU work: the next one may begin while it runs.
     return [*tables, audited] if any(audited.data["verdict"]) and not scenario.repairs else tables

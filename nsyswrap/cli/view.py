@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from nsyswrap.base import paths
-from nsyswrap.base.errors import OutputError, UsageError
+from nsyswrap.base.errors import OutputError, UnreadCapture, UsageError, exit_code_of, nothing_read
 from nsyswrap.base.files import head, write
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.not_read import UnreadCapture, exit_code_of, nothing_read
 from nsyswrap.base.text import shortest_labels
 from nsyswrap.cli.folders import are_ranks, as_file_name, captures_in, check_number, is_batch, name_of
 from nsyswrap.cli.help import HelpCommand, option

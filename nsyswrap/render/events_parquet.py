@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.nvtx_ranges import own_texts
-from nsyswrap.base import links, paths
+from nsyswrap.base import paths
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture, OutputError, Unavailable
 from nsyswrap.base.files import private_folder
@@ -79,8 +79,8 @@ def write(capture: Capture, folder: Path) -> dict[str, int]:
         raise Unavailable("Parquet needs pyarrow", pip_install("parquet")) from None
     written = kinds(capture)
     with paths.writing(folder):
-        target = links.target_of(folder)
-        links.make_folders(target.parent)
+        target = paths.target_of(folder)
+        paths.make_folders(target.parent)
     try:
         with private_folder(target.parent) as staging:
             for kind in written:

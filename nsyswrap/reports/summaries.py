@@ -19,8 +19,7 @@ from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.capture.stream import Columns, looked_up, narrow
-from nsyswrap.reports.columns import share, stat_values, time_columns
-from nsyswrap.reports.table import Column, Result, Values
+from nsyswrap.reports.table import Column, Result, Values, share, stat_values, time_columns
 
 MEMORY = ("memcpy", "memset")
 NVTX_RANGE = Column("range", "Range", Unit.TEXT, "domain and name of the range")

@@ -15,7 +15,7 @@ from nsyswrap.analysis.conditions import run_conditions_of
 from nsyswrap.api import CaptureReader, open_capture
 from nsyswrap.base.run_facts import Conditions, GpuProcess, Host
 from nsyswrap.base.run_folder import EXPORT
-from nsyswrap.reports.wording.trust import trust
+from nsyswrap.reports.summary import trust
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 # As in test_conditions: 19 samples, from 1.2 s to 3.0 s.

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.intervals import gaps, intersection, overlap, union
-from nsyswrap.capture.intervals import IntervalSet
+from nsyswrap.capture.intervals import IntervalSet, gaps, intersection, overlap, union
 
 # Busy from 5 to 10 and from 15 to 30: one interval inside another, two that touch, an empty one at the end.
 STARTS = np.array([15, 5, 20, 7, 30, 17])

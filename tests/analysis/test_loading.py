@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from tiny_export import call, global_id, kernel, opened, row
 
-from nsyswrap.analysis.loading import loading
+from nsyswrap.analysis.steps import loading
 from nsyswrap.capture.schema import QUEUE_FULL
 
 

@@ -19,9 +19,8 @@ from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.run_folder import EXPORT, RUN, RunFolder, Status
 from nsyswrap.reports import find_report
 from nsyswrap.reports.answer import answer_lines
-from nsyswrap.reports.summary import answer_with_lines
+from nsyswrap.reports.summary import answer_with_lines, trust
 from nsyswrap.reports.wording.checks import worded
-from nsyswrap.reports.wording.trust import trust
 
 SILENT = Path(__file__).resolve().parents[1] / "data" / "silent"
 NO_GPU_CURE = "record where a GPU is, or see nsyswrap demo"

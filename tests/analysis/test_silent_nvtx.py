@@ -6,7 +6,7 @@ import pytest
 from diagnostics_found import found
 from tiny_export import Row, call, domain, kernel, nvtx, opened, row
 
-from nsyswrap.reports.wording.trust import trust
+from nsyswrap.reports.summary import trust
 
 TEXT = (
     "no NVTX ranges, only domains: possibly the package nvtx 0.2.12 or newer, which is silent under nsys 2024"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tiny_export import Row, call, global_id, opened, row
 
-from nsyswrap.analysis.thread_activity import ACTIVITIES, ThreadActivity
+from nsyswrap.analysis.gpu_gaps import ACTIVITIES, ThreadActivity
 
 MAIN, OTHER = global_id(100, 100), global_id(100, 101)
 

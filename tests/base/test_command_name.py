@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nsyswrap.base import command_name
+from nsyswrap.cli import output
 from nsyswrap.cli.commands import COMMANDS
 
 
@@ -80,5 +80,5 @@ def test_help_names_the_module_once(tmp_path: Path, environment: dict[str, str])
     ],
 )
 def test_only_commands_are_replaced(monkeypatch: pytest.MonkeyPatch, text: str, shown: str) -> None:
-    monkeypatch.setattr(command_name, "command_name", lambda: "X")
-    assert command_name.with_command_name(text, COMMANDS) == shown
+    monkeypatch.setattr(output, "command_name", lambda: "X")
+    assert output.with_command_name(text, COMMANDS) == shown

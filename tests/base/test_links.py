@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import foreign
 import pytest
 
-from nsyswrap.base import files, links
+from nsyswrap.base import files, paths
 from nsyswrap.base.errors import OutputError
 from nsyswrap.base.run_folder import FILES, RunFolder, Status
 
@@ -25,7 +25,7 @@ WRITERS: dict[str, Write] = {
     "write": lambda path: files.write(path, "new"),
     "make": lambda path: RunFolder(path / "run").make(),
     "folder": lambda path: RunFolder(path).make(),
-    "links": links.check,
+    "links": paths.check_target,
 }
 
 

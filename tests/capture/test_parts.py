@@ -14,8 +14,8 @@ from tiny_export import call, changed, kernel, nvtx, write
 from nsyswrap import open_capture
 from nsyswrap.api import CaptureReader
 from nsyswrap.capture import parts, selection, sqlite_pages
+from nsyswrap.capture.intervals import LEAST, MOST, Window, whole_time
 from nsyswrap.capture.selection import Selection, parse_time
-from nsyswrap.capture.window import LEAST, MOST, Window, whole_time
 
 FIELDS = ("start_ns", "end_ns", "device_id", "global_pid", "name", "grid_x", "row")
 

@@ -22,12 +22,11 @@ from nsyswrap.analysis.arrays.groups import GroupBy, distinct, group_keys, group
 from nsyswrap.api import CaptureReader
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Rounding, TimeUnit, Unit, csv_cell, human, round_tenth
+from nsyswrap.capture.intervals import LEAST, MOST, whole_time
 from nsyswrap.capture.selection import parse_selection, parse_time
-from nsyswrap.capture.window import LEAST, MOST, whole_time
 from nsyswrap.render.formats.csv import delimited
 from nsyswrap.reports import find_report
-from nsyswrap.reports.columns import share, stat_values
-from nsyswrap.reports.table import Column, Schema, Table, rounded_tenths
+from nsyswrap.reports.table import Column, Schema, Table, rounded_tenths, share, stat_values
 
 ROUNDINGS = st.sampled_from(get_args(Rounding))
 TIMES = st.integers(0, 10**12)  # ns: a quarter of an hour

@@ -13,7 +13,7 @@ from credential_kinds import NAMED, Planted, made, planted, rows_of
 from sampled import sampled
 from tiny_export import kernel, nvtx, row, write
 
-from nsyswrap.capture.redact import check, credential_places, credentials, places, redact, token_formats
+from nsyswrap.capture.redact import check, credential_places, credentials, places, redact
 from nsyswrap.capture.redact.search import Search
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -140,7 +140,7 @@ def hostile() -> Iterator[str]:
         *credentials.HINTS,
         *credentials.ENDS,
         *credential_places.HINTS,
-        *" ".join(token_formats.FORMATS.values()).split(),
+        *" ".join(credentials.FORMATS.values()).split(),
     }
     ends = ("", "=", " ", ": ")
     parts = {f"-{part}{ends[i % len(ends)]}" for i, part in enumerate(sorted(parts))}

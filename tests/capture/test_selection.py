@@ -25,8 +25,8 @@ from nsyswrap.api import CaptureReader
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.capture.capture import check_owners
+from nsyswrap.capture.intervals import LEAST, MOST, whole_time
 from nsyswrap.capture.selection import Selection, parse_selection, parse_time
-from nsyswrap.capture.window import LEAST, MOST, whole_time
 
 WORKER = 101  # a thread that is not its process' first
 

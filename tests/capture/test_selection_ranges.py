@@ -8,8 +8,8 @@ from tiny_export import OSRT, PID, call, domain, kernel, nvtx, on_cpu, opened, u
 
 from nsyswrap.api import CaptureReader
 from nsyswrap.base.errors import NotInCapture, UsageError
+from nsyswrap.capture.intervals import MOST
 from nsyswrap.capture.selection import parse_selection, resolve
-from nsyswrap.capture.window import MOST
 
 WORKER = 101  # a thread that is not its process' first
 

@@ -11,8 +11,7 @@ from made_runs import made_side, side_of
 from nsyswrap.analysis.compare.compare import compare
 from nsyswrap.analysis.compare.gate import GateLimits
 from nsyswrap.analysis.compare.model import Key
-from nsyswrap.base.errors import CaptureError, UsageError
-from nsyswrap.base.not_read import UnreadCapture
+from nsyswrap.base.errors import CaptureError, UnreadCapture, UsageError
 from nsyswrap.cli.gate import annotation, check_gate, errors_annotated, finish, gate_limits
 from nsyswrap.render import comparison as comparisons
 

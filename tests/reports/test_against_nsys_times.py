@@ -7,8 +7,8 @@ import pytest
 from tiny_export import kernel, write
 
 from nsyswrap.base.errors import UsageError
+from nsyswrap.capture.intervals import LEAST, MOST
 from nsyswrap.capture.selection import parse_time
-from nsyswrap.capture.window import LEAST, MOST
 
 # A report of ours for nsys: what it makes of --filter-time.
 WINDOW = """

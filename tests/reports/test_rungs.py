@@ -7,7 +7,7 @@ from tiny_export import call, kernel
 
 from nsyswrap.api import CaptureReader
 from nsyswrap.render.comparison import short_names
-from nsyswrap.reports.rungs import rungs
+from nsyswrap.reports.scenario_tables import rungs
 
 
 def rung(folder: Path, idle: int, busy: int) -> CaptureReader:

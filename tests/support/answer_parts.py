@@ -5,10 +5,9 @@ from typing import Any
 import numpy as np
 
 from nsyswrap.analysis.answer import Answer, DeviceTime, JudgedSteps, Outlier, StartUp
-from nsyswrap.analysis.arrays.intervals import NOTHING
 from nsyswrap.analysis.finding import Finding, FindingKind
 from nsyswrap.analysis.steps.label import LoopLabel
-from nsyswrap.capture.intervals import IntervalSet
+from nsyswrap.capture.intervals import NOTHING, IntervalSet
 
 MS = 1_000_000
 

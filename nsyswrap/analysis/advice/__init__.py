@@ -22,7 +22,6 @@ from nsyswrap.analysis.advice import (
     waves,
 )
 from nsyswrap.analysis.advice.context import WORTH_PERCENT, AdviceContext
-from nsyswrap.analysis.arrays.intervals import NOTHING, intersection
 from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.finding import Finding, FindingKind
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, communicating, gpu_operations_of
@@ -36,6 +35,7 @@ from nsyswrap.analysis.packed import packed_names
 from nsyswrap.analysis.program_language import language_of
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.intervals import NOTHING, intersection
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import SPANS
 

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.advice.context import AdviceContext
 from nsyswrap.analysis.allocation_ranges import NO_RANGE, allocation_ranges
 from nsyswrap.analysis.arrays.groups import rows_by
-from nsyswrap.analysis.arrays.intervals import NOTHING
 from nsyswrap.analysis.finding import Finding, FindingKind
 from nsyswrap.analysis.transfers import gpu_memory
 from nsyswrap.analysis.usage import (
@@ -28,6 +27,7 @@ from nsyswrap.analysis.usage import (
     unknown_frees,
 )
 from nsyswrap.base.constants import MISSING
+from nsyswrap.capture.intervals import NOTHING
 
 _NEAR = 0.9  # of the memory of the GPU
 _LEAST_STEPS = 6  # fewer show no trend

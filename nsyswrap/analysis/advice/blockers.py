@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import largest_first
-from nsyswrap.analysis.arrays.intervals import intersection, union
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, communicating, gpu_operations_of, positions_of
 from nsyswrap.analysis.packed import packed_names
 from nsyswrap.analysis.stream_order import UNSURE, stream_order
+from nsyswrap.capture.intervals import intersection, union
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

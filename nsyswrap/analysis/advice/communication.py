@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from nsyswrap.analysis.advice.blockers import blocked
 from nsyswrap.analysis.advice.context import AdviceContext
-from nsyswrap.analysis.arrays.intervals import difference
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_operations import communicating
+from nsyswrap.capture.intervals import difference
 
 
 def exposed_communication(context: AdviceContext) -> Iterator[Finding]:

@@ -23,7 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import ascending
-from nsyswrap.analysis.arrays.intervals import NOTHING, difference, intersection, union
 from nsyswrap.analysis.finding import Finding, FindingKind, Status
 from nsyswrap.analysis.gpu_gaps import Gaps, gaps_of
 from nsyswrap.analysis.gpu_operations import (
@@ -39,7 +38,7 @@ from nsyswrap.analysis.judged_process import JudgedProcess
 from nsyswrap.analysis.launch_bound import back_to_back, ended_by
 from nsyswrap.analysis.launches import Launches, launches_of
 from nsyswrap.analysis.names import calls_named, full_names
-from nsyswrap.capture.intervals import IntervalSet
+from nsyswrap.capture.intervals import NOTHING, IntervalSet, difference, intersection, union
 
 WORTH_PERCENT = 5.0  # of the time judged; less is not worth a finding
 _LOADS = re.compile("cu(da)?((Module|Library)Load|LinkComplete)")

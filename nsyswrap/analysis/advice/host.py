@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.advice.context import AdviceContext, loads_in_gaps
 from nsyswrap.analysis.advice.replay import gained_without_waits
-from nsyswrap.analysis.arrays.intervals import NOTHING, difference, intersection, joined, union
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gil import HOLDING, WAITING, gil_parts
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY, communicating
@@ -20,7 +19,7 @@ from nsyswrap.analysis.names import CLASSES, SYNCHRONISE, call_classes, calls_na
 from nsyswrap.analysis.nvtx_ranges import domain_names, texts_and_domains
 from nsyswrap.analysis.program_language import IN_PYTHON, language_of
 from nsyswrap.capture.capture import Capture
-from nsyswrap.capture.intervals import IntervalSet
+from nsyswrap.capture.intervals import NOTHING, IntervalSet, difference, intersection, joined, union
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import NVTX_MARK, PROCESS_MASK, TO_DEVICE, TO_HOST
 

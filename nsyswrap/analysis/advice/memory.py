@@ -12,12 +12,11 @@ from nsyswrap.analysis.advice.blockers import blocked
 from nsyswrap.analysis.advice.context import AdviceContext
 from nsyswrap.analysis.advice.replay import gained_without_waits
 from nsyswrap.analysis.arrays.groups import ascending, distinct
-from nsyswrap.analysis.arrays.intervals import difference, intersection, joined
 from nsyswrap.analysis.conditions import host_link_bytes_per_ns
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY
 from nsyswrap.capture.capture import Capture
-from nsyswrap.capture.intervals import IntervalSet
+from nsyswrap.capture.intervals import IntervalSet, difference, intersection, joined
 from nsyswrap.capture.schema import (
     PAGE_FAULT,
     PAGEABLE,

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.advice.blockers import blocked_gaps
 from nsyswrap.analysis.advice.context import AdviceContext
-from nsyswrap.analysis.arrays.intervals import NOTHING, difference, joined
 from nsyswrap.analysis.finding import Finding, FindingKind
 from nsyswrap.analysis.gpu_operations import MEMCPY
-from nsyswrap.capture.intervals import IntervalSet
+from nsyswrap.capture.intervals import NOTHING, IntervalSet, difference, joined
 from nsyswrap.capture.schema import PAGE_FAULT, UM_TO_HOST
 
 _MOSTLY_PERCENT = 20.0  # of the time: a GPU that is idle for longer gets a finding in any case

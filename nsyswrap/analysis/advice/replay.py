@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.advice.context import AdviceContext
-from nsyswrap.analysis.arrays.intervals import difference, intersection, union
 from nsyswrap.analysis.gpu_operations import KINDS, MEMCPY, gpu_operations_of
 from nsyswrap.analysis.names import CLASSES, COPY, LAUNCH, SYNCHRONISE, by_thread, call_classes
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
-from nsyswrap.capture.intervals import IntervalSet
+from nsyswrap.capture.intervals import IntervalSet, difference, intersection, union
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import PROCESS_MASK, TINY_BYTES, TO_HOST
 from nsyswrap.capture.stream import one_of

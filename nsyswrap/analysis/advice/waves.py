@@ -13,13 +13,13 @@ from nsyswrap.analysis.advice.blockers import blocked
 from nsyswrap.analysis.advice.context import AdviceContext
 from nsyswrap.analysis.advice.replay import decisive_ns
 from nsyswrap.analysis.arrays.groups import group_keys
-from nsyswrap.analysis.arrays.intervals import NOTHING, difference
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, GpuOperations, communicating
 from nsyswrap.analysis.kernel_names import OTHER
 from nsyswrap.analysis.names import kernel_classes
 from nsyswrap.analysis.occupancy import blocks_at, multiprocessors, occupancy_of
 from nsyswrap.analysis.packed import packed_names
+from nsyswrap.capture.intervals import NOTHING, difference
 from nsyswrap.capture.stream import looked_up
 
 PRODUCTS = ("gemm", "convolution", "attention")

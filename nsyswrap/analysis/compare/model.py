@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from nsyswrap.analysis.compare.median_step import MedianStep
     from nsyswrap.analysis.finding import Note
-    from nsyswrap.analysis.steps.shared_loop import Choice
-    from nsyswrap.base.not_read import UnreadCapture
+    from nsyswrap.analysis.steps.loops import Choice
+    from nsyswrap.base.errors import UnreadCapture
 
 Group = Literal["total", "step", "budget", "launch", "module", "kernel", "api", "copy", "range"]
 Outcome = Literal["slower", "faster", "same", "cannot tell", "clock", "not judged"]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from nsyswrap.analysis.compare.model import RunFigures, Side
 from nsyswrap.analysis.steps.label import is_range
-from nsyswrap.analysis.steps.shared_loop import Choice, label_to_name, shared_loop
+from nsyswrap.analysis.steps.loops import Choice, label_to_name, shared_loop
 
 
 def with_one_loop(sides: Sequence[Side]) -> tuple[list[Side], str]:

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import GroupBy, rows_by
-from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.compare.model import WHOLE_RUN, ExcludedSteps, Key
 from nsyswrap.analysis.compare.rows import TimedEvents, relative
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, gpu_operations_of, pieces_of, windows
@@ -19,6 +18,7 @@ from nsyswrap.analysis.step_budget import STATES, budgets_of
 from nsyswrap.analysis.steps import parse_choice
 from nsyswrap.base.constants import NS_PER_S
 from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.intervals import union
 from nsyswrap.capture.selection import machine_ids
 
 Fields = dict[Key, dict[str, Any]]

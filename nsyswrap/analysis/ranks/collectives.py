@@ -26,7 +26,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import text_codes
-from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.finding import Note, Numbers
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, communicating, gpu_operations_of
 from nsyswrap.analysis.kernel_names import classify
@@ -35,7 +34,7 @@ from nsyswrap.base.errors import NsyswrapError
 from nsyswrap.capture import schema
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.export import Export
-from nsyswrap.capture.intervals import IntervalSet
+from nsyswrap.capture.intervals import IntervalSet, union
 from nsyswrap.capture.open import open_export
 from nsyswrap.capture.per_capture import per_capture
 

@@ -18,26 +18,50 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from nsyswrap.analysis.arrays.groups import ascending, distinct
 from nsyswrap.analysis.finding import Note
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
-from nsyswrap.analysis.loading import loading
+from nsyswrap.analysis.names import CLASSES, LOAD, call_classes
 from nsyswrap.analysis.steps.label import LoopLabel
-from nsyswrap.analysis.steps.loops import choices, loops_of
+from nsyswrap.analysis.steps.loops import Choice, choices, label_to_name, loops_of, shared_loop
 from nsyswrap.analysis.steps.marked import MARKED, marked_steps
 from nsyswrap.analysis.steps.occurrences import ApiCalls, Occurrences, calls_by_process, works_beside
 from nsyswrap.analysis.steps.repeated_range import named_range, range_names, too_little
-from nsyswrap.analysis.steps.shared_loop import Choice, label_to_name, shared_loop
-from nsyswrap.analysis.steps.spans import step_spans
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.text import counted, did_you_mean
 from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.intervals import IntervalSet, union
 from nsyswrap.capture.per_capture import per_capture
+from nsyswrap.capture.schema import LOADING_TYPES, PROCESS_MASK
+from nsyswrap.capture.stream import one_of
+
+_HALF = 0.5  # of the steps: a stream that works in fewer is background
+
+
+@per_capture
+def loading(whole: Capture, process: int) -> IntervalSet:
+    """Return the time in which a process loaded or compiled, by its calls and by the overheads of CUDA."""
+    fields = ("global_tid", "start_ns", "end_ns")
+    parts = []
+    if whole.has("api"):
+        parts.append((whole.columns("api", *fields), call_classes(whole) == CLASSES.index(LOAD)))
+    if whole.has("cuda_overhead"):
+        events = whole.columns("cuda_overhead", *fields, "overhead_type")
+        parts.append((events, one_of(events["overhead_type"], LOADING_TYPES)))
+    starts, ends = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for events, loads in parts:
+        rows = np.flatnonzero(loads)
+        rows = rows[events["global_tid"][rows] & PROCESS_MASK == process]
+        starts.append(events["start_ns"][rows])
+        ends.append(events["end_ns"][rows])
+    return union(np.concatenate(starts), np.concatenate(ends))
+
 
 LEAST_STEPS = 3
 _LONG = 1.5  # times the median duration
@@ -382,3 +406,64 @@ def _outliers(
         outlier &= durations > _LONG * _usual_ns(durations, durations[steady], is_trend=is_trend)
     few = np.count_nonzero(outlier) <= _MOST_OUTLIERS * np.count_nonzero(steady)
     return outlier if few else np.zeros_like(outlier)
+
+
+class StepSpans(NamedTuple):
+    """Start and end of each step, and how long its GPU work goes on after its host window, all in ns."""
+
+    start_ns: NDArray[Any]
+    end_ns: NDArray[Any]
+    runs_ahead_ns: NDArray[Any]
+
+
+def step_spans(whole: Capture, calls: ApiCalls, occurrences: Occurrences) -> StepSpans:
+    """Return the spans of the steps. Each begins where the one before it ends.
+
+    A step ends when the GPU work launched in its occurrence is complete and the next occurrence begins; the
+    last one, and one after which the program does something else, when its work is complete and its own call
+    or range ends. The first one, and one after something else, begins with its occurrence, or when all that
+    was launched before it is complete. So the steps of a host that runs ahead
+    last as long as their GPU work, and those of a host that waits as long as its occurrences. Work of
+    streams that work in fewer than half of the steps, as that of an asynchronous checkpoint, does not count;
+    nor do copies on a stream of their own, if kernels are in half of the steps.
+    """
+    operations = gpu_operations_of(whole)
+    launched = np.zeros(whole.count("api"), bool)
+    launched[calls.row[calls.works]] = True
+    rows = np.flatnonzero(operations.call >= 0)
+    rows = rows[launched[operations.call[rows]]]
+    start_ns, end_ns = occurrences.start_ns, occurrences.end_ns
+    at = whole.columns("api", "start_ns")["start_ns"][operations.call[rows]]
+    step = np.searchsorted(start_ns, at, "right") - 1
+    inside = step >= 0
+    inside[inside] = at[inside] < end_ns[step[inside]]
+    stream, own = operations.stream[rows], operations.end_ns[rows]
+    main = _main_streams(stream[inside], step[inside], operations.computes[rows[inside]], len(start_ns))
+    counts = np.isin(stream, main)
+    complete = end_ns.copy()
+    np.maximum.at(complete, step[inside & counts], own[inside & counts])
+    after_gap = np.append(True, start_ns[1:] > end_ns[:-1])
+    before = _complete_before(start_ns[after_gap], at[counts], own[counts])
+    edges = np.maximum.accumulate(np.append(max(int(start_ns[0]), int(before[0])), complete))
+    start, end = edges[:-1].copy(), edges[1:]
+    start[after_gap] = np.maximum(start[after_gap], np.maximum(start_ns[after_gap], before))
+    return StepSpans(start, np.maximum(start, end), complete - end_ns)
+
+
+def _complete_before(times: NDArray[Any], at: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
+    """Return when all work launched before each of these times is complete; 0 where there is none."""
+    order = np.argsort(at, kind="stable")
+    reached = np.append(0, np.maximum.accumulate(end[order]))
+    return reached[np.searchsorted(at[order], times)]
+
+
+def _main_streams(
+    stream: NDArray[Any], step: NDArray[Any], computes: NDArray[Any], steps: int
+) -> NDArray[Any]:
+    """Return the streams that work in at least half of the steps: those with kernels, if there are any."""
+    for which in (computes, np.ones(len(stream), bool)):
+        pairs, _ = distinct(stream[which].astype(np.int64) * steps + step[which])
+        streams, codes = distinct(pairs // steps)
+        if (often := np.bincount(codes, minlength=len(streams)) >= _HALF * steps).any():
+            return streams[often]
+    return ascending(stream)

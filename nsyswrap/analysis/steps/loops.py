@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,45 @@ from nsyswrap.analysis.steps.launch_sequence import every_sequence, repeated_seq
 from nsyswrap.analysis.steps.marked import marked_steps
 from nsyswrap.analysis.steps.occurrences import KERNEL_CODE, MANY, ApiCalls, Occurrences
 from nsyswrap.analysis.steps.repeated_range import every_range, repeated_ranges
-from nsyswrap.analysis.steps.shared_loop import Choice
 from nsyswrap.capture.capture import Capture
+
+_LEAST_SHARED_PART = 0.5  # of what the loop holds that a run alone would be judged by
+
+
+class Choice(NamedTuple):
+    """A loop by which a run can be judged.
+
+    ``weight`` is the sum of its parts of the GPU time and of the time. ``judged``: this run alone would be
+    judged by it.
+    """
+
+    label: str
+    weight: float
+    judged: bool = False
+
+
+def shared_loop(runs: Sequence[Mapping[str, Choice]]) -> str:
+    """Return the loop that all runs have and that holds most of their time; empty if they share none.
+
+    ``runs`` have what tells a loop from others. One run at least would be judged by it alone. In each run the
+    loop holds half of what that run's own loop holds: totals say more than a small loop.
+    """
+    own = [max((one.weight for one in run.values() if one.judged), default=0.0) for run in runs]
+    weights = {
+        loop: sum(run[loop].weight for run in runs)
+        for loop in sorted(set.intersection(*map(set, runs)) if runs else ())
+        if any(run[loop].judged for run in runs)
+        and all(run[loop].weight >= _LEAST_SHARED_PART * least for run, least in zip(runs, own, strict=True))
+    }
+    return max(weights, key=weights.__getitem__, default="")
+
+
+def label_to_name(runs: Sequence[Mapping[str, Choice]], loop: str) -> str:
+    """Return the label of a shared loop; empty if no run alone would be judged by one of another label."""
+    label = next((label for run in runs if (label := run[loop].label)), "")
+    judged = {one.label for run in runs for one in run.values() if one.judged and one.label}
+    return label if judged - {label} else ""
+
 
 _LEAST_PART = 0.1  # of the GPU time or of the time: a loop with less has no line
 _OFTEN, _LEAST_PART_OFTEN = 20, 0.02  # a loop that comes so often needs less

@@ -41,13 +41,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import ascending, repeated
-from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.arrays.spans import Spans, closest
 from nsyswrap.analysis.finding import Note
 from nsyswrap.analysis.names import by_thread, calls_named, is_autograd
 from nsyswrap.analysis.nvtx_ranges import ALL, MAIN_DOMAIN, closed_ranges, own_texts
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.intervals import union
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import PROCESS_MASK
 

@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.columns import ColumnSet
 from nsyswrap.analysis.arrays.groups import ascending, group_keys
-from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.arrays.spans import EnclosedCalls, Spans
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.intervals import union
 from nsyswrap.capture.schema import PROCESS_MASK
 from nsyswrap.capture.selection import machine_ids
 

@@ -17,7 +17,7 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.sqlite import statement
 from nsyswrap.capture import schema
 from nsyswrap.capture.export import Export
-from nsyswrap.capture.redact.one_of import one_of
+from nsyswrap.capture.redact.credentials import one_of
 from nsyswrap.capture.redact.search import (
     ENVIRONMENT_KEYS,
     IDENTIFIERS,

@@ -12,10 +12,10 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.capture.redact.one_of import one_of
+from nsyswrap.capture.redact.credentials import one_of
 
 with lazy_imports():
-    from nsyswrap.capture.redact import credentials, token_formats
+    from nsyswrap.capture.redact import credentials
 
 SHORTEST = 6  # characters of a value that is searched for
 _FILL = "x"  # what a replacement in bytes ends with, which keep their length
@@ -152,9 +152,9 @@ class Search(ValueSearch):
 
         Ranges that differ in a number have one shape, of which one decides for all.
         """
-        shapes = token_formats.shape_of(_BETWEEN.join(texts)).split(_BETWEEN)
+        shapes = credentials.shape_of(_BETWEEN.join(texts)).split(_BETWEEN)
         if len(shapes) != len(texts):  # a text holds what stands between
-            shapes = list(map(token_formats.shape_of, texts))
+            shapes = list(map(credentials.shape_of, texts))
         found = self.values and self.holds(_BETWEEN.join(texts))
         may = {shape: found or self._may_change(shape) for shape in set(shapes)}
         some = [text for text, shape in zip(texts, shapes, strict=True) if may[shape]]

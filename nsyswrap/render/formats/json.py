@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from nsyswrap.analysis.answer import Answer
-from nsyswrap.base.not_read import UnreadCapture
+from nsyswrap.base.errors import UnreadCapture
 from nsyswrap.base.version import version
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.selection import EVERYTHING, Selection

@@ -12,7 +12,7 @@ from nsyswrap.render.formats import Document, Format, Layout
 from nsyswrap.render.formats.text import column_cells, heading, left_out
 
 if TYPE_CHECKING:
-    from nsyswrap.base.not_read import UnreadCapture
+    from nsyswrap.base.errors import UnreadCapture
     from nsyswrap.reports.answer import AnswerLine
     from nsyswrap.reports.table import Column, Table
 

@@ -26,7 +26,7 @@ from nsyswrap.reports.ranks import make_job
 if TYPE_CHECKING:
     from nsyswrap.analysis.ranks.job import RankJob
     from nsyswrap.analysis.ranks.members import RankCapture
-    from nsyswrap.base.not_read import UnreadCapture
+    from nsyswrap.base.errors import UnreadCapture
     from nsyswrap.capture.capture import Capture
 
 with lazy_imports():

@@ -30,7 +30,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import group_keys, largest_first
-from nsyswrap.analysis.arrays.intervals import NOTHING, union
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY, MEMSET, gpu_operations_of
@@ -41,7 +40,7 @@ from nsyswrap.analysis.steps import Steps
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit, human
 from nsyswrap.capture.capture import Capture
-from nsyswrap.capture.intervals import IntervalSet
+from nsyswrap.capture.intervals import NOTHING, IntervalSet, union
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.render.page.html import clipped, plain
 from nsyswrap.render.timeline.curves import Curve

@@ -19,13 +19,13 @@ from matplotlib.patches import StepPatch
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.answer import JudgedSteps, judged_steps
-from nsyswrap.analysis.arrays.intervals import overlap, union
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.judged_process import main_steps
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.units import duration, moment, percent
 from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.intervals import overlap, union
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.render.colors import Style
 from nsyswrap.render.plots import Plot, nothing_selected

@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import distinct, number_texts, order_by_code
-from nsyswrap.analysis.arrays.intervals import intersection, union
 from nsyswrap.analysis.arrays.spans import Spans
 from nsyswrap.analysis.gpu_operations import (
     GRAPH,
@@ -47,7 +46,7 @@ from nsyswrap.analysis.names import (
 from nsyswrap.analysis.nvtx_ranges import ALL, nested_ranges, range_labels
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
-from nsyswrap.capture.intervals import IntervalSet
+from nsyswrap.capture.intervals import IntervalSet, intersection, union
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.render.timeline.names import (
     CALLS,

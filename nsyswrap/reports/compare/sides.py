@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nsyswrap.base import paths
-from nsyswrap.base.errors import CaptureError, UsageError
+from nsyswrap.base.errors import UNREADABLE, CaptureError, UnreadCapture, UsageError, not_read, nothing_read
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.not_read import UNREADABLE, UnreadCapture, not_read, nothing_read
 from nsyswrap.base.recent_runs import is_rank
 from nsyswrap.base.run_folder import BATCH
 from nsyswrap.base.text import printable, replaced_note, shortest_labels, unknown

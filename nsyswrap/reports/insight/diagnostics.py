@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from nsyswrap.analysis.diagnostics import capture_checks, launch_checks, overhead, run_checks
+from nsyswrap.analysis.diagnostics import capture_checks, launch_checks, run_checks
 from nsyswrap.analysis.diagnostics.check import MakesChecks, marked, unknown
 from nsyswrap.analysis.finding import CheckResult
 from nsyswrap.analysis.gpu_operations import KINDS, operation_notes
@@ -42,7 +42,7 @@ _CHECKS = (
     (launch_checks.ORIGINS, launch_checks.check_origins),
     (capture_checks.API_RESULTS, capture_checks.check_api_results),
     (capture_checks.GRAPHS, capture_checks.check_contents),
-    (overhead.OVERHEAD, overhead.check_overhead),
+    (launch_checks.OVERHEAD, launch_checks.check_overhead),
     (run_checks.CLOCKS, run_checks.check_run),
 )
 

@@ -37,8 +37,7 @@ from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.capture.selection import process_ids, thread_ids
-from nsyswrap.reports.columns import KERNEL_NAMES
-from nsyswrap.reports.table import Column, Order, Report, Result, Schema, Values
+from nsyswrap.reports.table import KERNEL_NAMES, Column, Order, Report, Result, Schema, Values
 from nsyswrap.reports.wording.states import CAUSE_NAMES
 
 _WORTH_PERCENT = 1.0  # of the idle time: causes with less are not in the verdict

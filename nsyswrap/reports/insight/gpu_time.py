@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.intervals import intersection, joined, union
 from nsyswrap.analysis.finding import Note
 from nsyswrap.analysis.gpu_operations import (
     GRAPH,
@@ -38,7 +37,7 @@ from nsyswrap.analysis.gpu_operations import (
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.capture.capture import Capture
-from nsyswrap.capture.intervals import IntervalSet
+from nsyswrap.capture.intervals import IntervalSet, intersection, joined, union
 from nsyswrap.capture.selection import machine_ids, process_ids
 from nsyswrap.reports.table import Column, Report, Result, Schema, Values
 

@@ -22,8 +22,17 @@ from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED
 from nsyswrap.reports import summaries
-from nsyswrap.reports.columns import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, share
-from nsyswrap.reports.table import Column, Order, Report, Result, Schema
+from nsyswrap.reports.table import (
+    KERNEL_NAMES,
+    TIME_PERCENT,
+    TOTAL_TIME,
+    Column,
+    Order,
+    Report,
+    Result,
+    Schema,
+    share,
+)
 
 _LEAST_TYPE = 0.01  # of the time of a class
 _QUANTILES = {"p95_ns": 0.95, "p99_ns": 0.99}

@@ -28,8 +28,18 @@ from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED
-from nsyswrap.reports.columns import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, share
-from nsyswrap.reports.table import Column, Order, Report, Result, Schema, Values
+from nsyswrap.reports.table import (
+    KERNEL_NAMES,
+    TIME_PERCENT,
+    TOTAL_TIME,
+    Column,
+    Order,
+    Report,
+    Result,
+    Schema,
+    Values,
+    share,
+)
 
 
 def compute(capture: Capture) -> Result:

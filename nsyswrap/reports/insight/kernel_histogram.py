@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.arrays.groups import group_keys, grouped
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.intervals import MOST
 from nsyswrap.capture.schema import NAMED
-from nsyswrap.capture.window import MOST
-from nsyswrap.reports.columns import KERNEL_NAMES
 from nsyswrap.reports.summaries import kernels
-from nsyswrap.reports.table import Column, Order, Report, Result, Schema
+from nsyswrap.reports.table import KERNEL_NAMES, Column, Order, Report, Result, Schema
 
 _PER_DECADE = (3, 10, 30, 100, 300, 1000)  # classes, equally wide on a logarithmic scale
 _DECADES, _MOST = 13, 12  # to 3 hours; classes of a kernel

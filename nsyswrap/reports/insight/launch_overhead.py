@@ -29,8 +29,7 @@ from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit, human
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.stream import in_blocks, narrow
-from nsyswrap.reports.columns import KERNEL_NAMES
-from nsyswrap.reports.table import Column, Order, Report, Result, Schema, Values
+from nsyswrap.reports.table import KERNEL_NAMES, Column, Order, Report, Result, Schema, Values
 from nsyswrap.reports.wording.verdicts import launch_verdict
 
 ALL = "[all launches]"

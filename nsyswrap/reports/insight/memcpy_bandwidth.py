@@ -45,8 +45,7 @@ from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit, human
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED
-from nsyswrap.reports.columns import TOTAL_TIME
-from nsyswrap.reports.table import Column, Order, Report, Result, Schema, Values
+from nsyswrap.reports.table import TOTAL_TIME, Column, Order, Report, Result, Schema, Values
 
 KIB = 1024
 UP_TO = {

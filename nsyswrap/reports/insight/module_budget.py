@@ -27,8 +27,16 @@ from nsyswrap.analysis.range_tree.tree import RangeTree, node_labels, numbered, 
 from nsyswrap.analysis.utilization import summed
 from nsyswrap.base.units import Unit, percent
 from nsyswrap.capture.capture import Capture
-from nsyswrap.reports.columns import FLOP_PER_S, PEAK_PERCENT
-from nsyswrap.reports.table import Column, Report, ReportOption, Result, Schema, Values
+from nsyswrap.reports.table import (
+    FLOP_PER_S,
+    PEAK_PERCENT,
+    Column,
+    Report,
+    ReportOption,
+    Result,
+    Schema,
+    Values,
+)
 from nsyswrap.reports.wording.notes import note_text
 
 _ALL = 100.0

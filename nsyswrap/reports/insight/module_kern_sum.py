@@ -29,8 +29,18 @@ from nsyswrap.analysis.utilization import summed
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import SPANS
-from nsyswrap.reports.columns import FLOP_PER_S, PEAK_PERCENT, TIME_PERCENT, TOTAL_TIME, share
-from nsyswrap.reports.table import Column, Order, Report, Result, Schema
+from nsyswrap.reports.table import (
+    FLOP_PER_S,
+    PEAK_PERCENT,
+    TIME_PERCENT,
+    TOTAL_TIME,
+    Column,
+    Order,
+    Report,
+    Result,
+    Schema,
+    share,
+)
 
 PHASES = (None, "forward", "backward")
 

@@ -39,8 +39,16 @@ from nsyswrap.analysis.range_tree.tree import outside_label
 from nsyswrap.analysis.utilization import WorkSums, summed
 from nsyswrap.base.units import Unit, percent
 from nsyswrap.capture.capture import Capture
-from nsyswrap.reports.columns import FLOP_PER_S, PEAK_PERCENT
-from nsyswrap.reports.table import Column, Report, ReportOption, Result, Schema, Values
+from nsyswrap.reports.table import (
+    FLOP_PER_S,
+    PEAK_PERCENT,
+    Column,
+    Report,
+    ReportOption,
+    Result,
+    Schema,
+    Values,
+)
 
 _ALL = 100.0
 _FIGURES = ("total_ns", "own_ns", "forward_ns", "backward_ns", "kernels", "idle_ns")

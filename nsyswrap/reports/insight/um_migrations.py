@@ -34,8 +34,7 @@ from nsyswrap.capture import schema
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import SPANS, UNIFIED_MEMORY_KINDS
 from nsyswrap.capture.selection import process_ids
-from nsyswrap.reports.columns import TOTAL_TIME
-from nsyswrap.reports.table import Column, Order, Report, Result, Schema, Values
+from nsyswrap.reports.table import TOTAL_TIME, Column, Order, Report, Result, Schema, Values
 from nsyswrap.reports.unified_memory import window_notes
 
 Arrays = dict[str, NDArray[Any]]

@@ -7,9 +7,8 @@ from nsyswrap.analysis.packed import packed_events
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED
-from nsyswrap.reports.columns import time_columns
 from nsyswrap.reports.summaries import GroupedRows, time_summary
-from nsyswrap.reports.table import Column, Order, Report, Result, Schema
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema, time_columns
 
 
 def compute(capture: Capture) -> Result:

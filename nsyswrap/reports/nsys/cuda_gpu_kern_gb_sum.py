@@ -7,9 +7,8 @@ from nsyswrap.analysis.names import name_codes, shapes
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED
-from nsyswrap.reports.columns import KERNEL_NAMES, time_columns
 from nsyswrap.reports.summaries import GroupedRows, time_summary
-from nsyswrap.reports.table import Column, Order, Report, Result, Schema
+from nsyswrap.reports.table import KERNEL_NAMES, Column, Order, Report, Result, Schema, time_columns
 
 
 def compute(capture: Capture) -> Result:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED
-from nsyswrap.reports.columns import KERNEL_NAMES, time_columns
 from nsyswrap.reports.summaries import kernels, time_summary
-from nsyswrap.reports.table import Column, Order, Report, Result, Schema
+from nsyswrap.reports.table import KERNEL_NAMES, Column, Order, Report, Result, Schema, time_columns
 
 
 def compute(capture: Capture) -> Result:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from nsyswrap.analysis.arrays.groups import grouped
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
-from nsyswrap.reports.columns import stat_columns, stat_values
 from nsyswrap.reports.summaries import MEMORY, memory_notes, memory_operations
-from nsyswrap.reports.table import Column, Order, Report, Result, Schema
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema, stat_columns, stat_values
 
 
 def compute(capture: Capture) -> Result:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import SPANS
-from nsyswrap.reports.columns import time_columns
 from nsyswrap.reports.summaries import MEMORY, memory_notes, memory_operations, time_summary
-from nsyswrap.reports.table import Column, Order, Report, Result, Schema
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema, time_columns
 
 
 def compute(capture: Capture) -> Result:

@@ -19,8 +19,7 @@ from nsyswrap.base.constants import MISSING, NS_PER_S
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED, SPANS
-from nsyswrap.reports.columns import KERNEL_NAMES
-from nsyswrap.reports.table import Column, Order, Report, Result, Schema, Values
+from nsyswrap.reports.table import KERNEL_NAMES, Column, Order, Report, Result, Schema, Values
 
 _PLACES = ("context_id", "green_context_id", "stream_id")
 _ALL = ("start_ns", "correlation_id", "device_id", *_PLACES)  # of every kind of operation

@@ -20,8 +20,16 @@ from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED
 from nsyswrap.capture.stream import in_blocks, narrow
-from nsyswrap.reports.columns import KERNEL_NAMES, stat_columns, stat_values
-from nsyswrap.reports.table import Column, Order, Report, Result, Schema
+from nsyswrap.reports.table import (
+    KERNEL_NAMES,
+    Column,
+    Order,
+    Report,
+    Result,
+    Schema,
+    stat_columns,
+    stat_values,
+)
 
 PHASES = (
     ("total_", "T", "the totals"),

@@ -18,8 +18,7 @@ from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED
 from nsyswrap.capture.selection import process_ids, thread_ids
-from nsyswrap.reports.columns import KERNEL_NAMES
-from nsyswrap.reports.table import Column, Order, Report, Result, Schema
+from nsyswrap.reports.table import KERNEL_NAMES, Column, Order, Report, Result, Schema
 
 _SHAPES = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
 

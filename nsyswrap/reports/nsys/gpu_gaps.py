@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.intervals import gaps
 from nsyswrap.analysis.usage import WORK_KINDS, DeviceWork, device_work, graph_notes
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.intervals import gaps
 from nsyswrap.reports.expert_rules import LONGEST, ROWS, device_columns, limited, take
 from nsyswrap.reports.table import Column, Report, ReportOption, Result, Schema
 

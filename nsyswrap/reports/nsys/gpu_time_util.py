@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.intervals import overlap
 from nsyswrap.analysis.usage import WORK_KINDS, DeviceWork, device_work, graph_notes
 from nsyswrap.base.units import Rounding, Unit, round_tenth
 from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.intervals import overlap
 from nsyswrap.reports.expert_rules import ROWS, device_columns, limited, take
 from nsyswrap.reports.table import Column, Report, ReportOption, Result, Schema
 

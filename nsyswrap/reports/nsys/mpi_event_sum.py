@@ -11,8 +11,7 @@ from nsyswrap.analysis.arrays.groups import group_keys, grouped
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
-from nsyswrap.reports.columns import share, stat_values, time_columns
-from nsyswrap.reports.table import Column, Report, Result, Schema
+from nsyswrap.reports.table import Column, Report, Result, Schema, share, stat_values, time_columns
 
 # nsys' names of the classes, in the order in which rows of equal total stand.
 CLASSES = {

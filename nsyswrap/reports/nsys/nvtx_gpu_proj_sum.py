@@ -11,8 +11,7 @@ from nsyswrap.analysis.nvtx_ranges import OPERATIONS, READS, STYLES, projections
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
-from nsyswrap.reports.columns import stat_columns, stat_values
-from nsyswrap.reports.table import Column, Order, Report, Result, Schema
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema, stat_columns, stat_values
 
 
 def compute(capture: Capture) -> Result:

@@ -21,8 +21,7 @@ from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.selection import process_ids, thread_ids
-from nsyswrap.reports.columns import TOTAL_TIME, stat_columns, stat_values
-from nsyswrap.reports.table import Column, Report, Result, Schema
+from nsyswrap.reports.table import TOTAL_TIME, Column, Report, Result, Schema, stat_columns, stat_values
 
 
 class _Met(NamedTuple):

@@ -6,9 +6,8 @@ from nsyswrap.analysis.arrays.groups import group_keys, number_texts
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
-from nsyswrap.reports.columns import time_columns
 from nsyswrap.reports.summaries import GroupedRows, time_summary
-from nsyswrap.reports.table import Column, Order, Report, Result, Schema
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema, time_columns
 
 
 def compute(capture: Capture) -> Result:

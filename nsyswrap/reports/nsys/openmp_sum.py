@@ -5,9 +5,8 @@ from __future__ import annotations
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
-from nsyswrap.reports.columns import time_columns
 from nsyswrap.reports.summaries import GroupedRows, time_summary
-from nsyswrap.reports.table import Column, Order, Report, Result, Schema
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema, time_columns
 
 
 def compute(capture: Capture) -> Result:

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from nsyswrap.analysis.compare.model import Setup
 from nsyswrap.base import paths
-from nsyswrap.base.errors import CaptureError, NsyswrapError
-from nsyswrap.base.not_read import UnreadCapture
+from nsyswrap.base.errors import CaptureError, NsyswrapError, UnreadCapture
 from nsyswrap.base.run_folder import DIGEST
 from nsyswrap.capture.identity import has_capture, identity_of
 from nsyswrap.reports import SUMMARIES, find_report

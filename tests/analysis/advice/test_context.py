@@ -8,8 +8,8 @@ from advised import STEP_NS, context_of, launched, looped, new
 from tiny_export import Row, call, kernel, memcpy
 
 from nsyswrap.analysis.advice.context import loads_in_gaps
-from nsyswrap.analysis.arrays.intervals import NOTHING
 from nsyswrap.analysis.finding import Finding
+from nsyswrap.capture.intervals import NOTHING
 
 KINDS = ("loading", "allocating", "waited", "copying", "launching", "long_host")
 SYNC = "cudaDeviceSynchronize"

@@ -12,9 +12,9 @@ from tiny_export import Row, call, changed, global_id, kernel, memcpy, memset, r
 
 from nsyswrap.analysis.advice import WORTH_PERCENT
 from nsyswrap.analysis.answer import answer_of
-from nsyswrap.analysis.arrays.intervals import intersection
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.api import CaptureReader, open_capture
+from nsyswrap.capture.intervals import intersection
 
 FIRST, LAST = {"lost_events"}, {"timed_launch_only", "timed_earlier_work"}
 

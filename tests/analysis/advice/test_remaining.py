@@ -11,10 +11,10 @@ from sampled import sampled
 from tiny_export import PID, Row, call, global_id, kernel, memcpy, memset, row
 
 from nsyswrap.analysis.advice import advise_processes
-from nsyswrap.analysis.arrays.intervals import difference, joined, union
 from nsyswrap.analysis.gpu_gaps import CAUSES
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, owners_of_gpus
 from nsyswrap.analysis.judged_process import JudgedProcess, judged_processes
+from nsyswrap.capture.intervals import difference, joined, union
 
 MOSTLY_PERCENT = 20
 

@@ -9,7 +9,7 @@ from tiny_export import call, memcpy, opened, row
 from nsyswrap.analysis.answer import answer_of
 from nsyswrap.analysis.judged_process import judged_processes
 from nsyswrap.analysis.steps import steps_of
-from nsyswrap.reports.answer.steps import loop_lines, start_up_lines
+from nsyswrap.reports.answer.lines import loop_lines, start_up_lines
 
 EPOCH, TRAIN, EVALUATE = 20 * LENGTH, 12, 6  # ns of an epoch, and its steps of each kind
 

@@ -6,7 +6,7 @@ from step_drawings import LENGTH, Drawing, every, phases
 from tiny_export import Row, changed, global_id, opened
 
 from nsyswrap.analysis.steps import judged_alike, steps_of
-from nsyswrap.analysis.steps.shared_loop import Choice, shared_loop
+from nsyswrap.analysis.steps.loops import Choice, shared_loop
 from nsyswrap.capture.capture import Capture
 
 

@@ -5,9 +5,9 @@ from typing import Any, get_args
 
 import pytest
 
-from nsyswrap.analysis.arrays.intervals import NOTHING
 from nsyswrap.analysis.finding import Finding, FindingKind
 from nsyswrap.analysis.program_language import CUDA, LANGUAGES, PYTORCH
+from nsyswrap.capture.intervals import NOTHING
 from nsyswrap.reports.wording.advice import Wording, words
 
 MOST_CODE = 100  # characters of a line of code

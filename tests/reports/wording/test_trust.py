@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tiny_export import API, DIAGNOSTIC, Row, call, diagnostic, graph, kernel, memcpy, memset, opened
 
-from nsyswrap.reports.wording.trust import trust
+from nsyswrap.reports.summary import trust
 
 UNKNOWN = "nsys did not say whether events were lost"
 NO_LOSS = "no dropped events reported"

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.ranks.job import RankJob, offsets_ns
 from nsyswrap.analysis.ranks.members import places
@@ -23,6 +22,7 @@ from nsyswrap.analysis.ranks.waiting import RankedRanges, judged_steps, step_tim
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, duration, percent
+from nsyswrap.capture.intervals import union
 from nsyswrap.render.page.html import ROWS, Markup, Section, element, folded_table, joined, missing, section
 from nsyswrap.render.page.subject import Subject
 from nsyswrap.reports.ranks import make
