@@ -63,8 +63,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from nsyswrap.record.in_program.clocks import time_operation, usable
-from nsyswrap.record.in_program.profilers import keep_averages
+from nsyswrap.record.in_program.clocks import keep_averages, time_operation, usable
 from nsyswrap.record.in_program.script import add_keep_option, chosen, counted, main, make_parser, platform
 from nsyswrap.record.in_program.torch_extension import import_torch
 

@@ -72,8 +72,15 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.errors import Unavailable
-from nsyswrap.record.in_program.clocks import add_clock_option, time_operation, time_profiled, usable
-from nsyswrap.record.in_program.profilers import events_of, keep_averages, torch_profiler
+from nsyswrap.record.in_program.clocks import (
+    add_clock_option,
+    events_of,
+    keep_averages,
+    time_operation,
+    time_profiled,
+    torch_profiler,
+    usable,
+)
 from nsyswrap.record.in_program.script import add_keep_option, chosen, counted, main, make_parser, platform
 from nsyswrap.record.in_program.torch_extension import build as build_extension
 from nsyswrap.record.in_program.torch_extension import import_torch, load

@@ -27,7 +27,7 @@ RELEASE = "0.3.0"
 RELEASED = {
     "nsyswrap.cli.doctor.VERSION": 1,
     "nsyswrap.render.formats.json.VERSION": 3,
-    "nsyswrap.reports.answer.as_data.VERSION": 1,
+    "nsyswrap.reports.answer.VERSION": 1,
     "nsyswrap.reports.brief.VERSION": 1,
     "nsyswrap.reports.compare.as_data.VERSION": 1,
     "nsyswrap.reports.compare.baseline.FORMAT": 1,

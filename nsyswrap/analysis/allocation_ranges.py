@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.correlation import launch_pairs_of
-from nsyswrap.analysis.nvtx_paths import call_paths
+from nsyswrap.analysis.range_tree.tree import call_paths
 from nsyswrap.analysis.usage import MEMORY_USE, Allocations
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture

@@ -21,7 +21,7 @@ from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.nvtx_ranges import xla_broke_import
 from nsyswrap.analysis.step_budget import BUSY, IDLE, TimeBreakdown, shared_budget
 from nsyswrap.analysis.steps import Steps, loading, parse_choice
-from nsyswrap.analysis.steps.label import LoopLabel
+from nsyswrap.analysis.steps.occurrences import LoopLabel
 from nsyswrap.analysis.utilization import Utilization, utilization_of
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import union

@@ -22,8 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.codes import TextColumn
-from nsyswrap.analysis.arrays.columns import ColumnSet
+from nsyswrap.analysis.arrays.codes import ColumnSet, TextColumn
 from nsyswrap.analysis.arrays.groups import ascending, group_keys, order_by_code
 from nsyswrap.analysis.correlation import call_table, launch_pairs_of, process_notes
 from nsyswrap.analysis.finding import Note

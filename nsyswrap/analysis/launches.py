@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.columns import ColumnSet
+from nsyswrap.analysis.arrays.codes import ColumnSet
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, number_texts
 from nsyswrap.analysis.gpu_operations import (
     GRAPH,

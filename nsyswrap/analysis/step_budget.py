@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.gil import gil_parts
 from nsyswrap.analysis.gpu_gaps import CAUSES, Gaps, gaps_of
 from nsyswrap.analysis.gpu_operations import (
     GRAPH,
@@ -33,6 +32,7 @@ from nsyswrap.analysis.gpu_operations import (
 )
 from nsyswrap.analysis.kernel_names import CLASSES, OTHER
 from nsyswrap.analysis.names import kernel_classes
+from nsyswrap.analysis.range_texts import gil_parts
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import NOTHING, IntervalSet, difference, intersection, joined, union

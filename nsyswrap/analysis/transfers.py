@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.columns import ColumnSet
+from nsyswrap.analysis.arrays.codes import ColumnSet
 from nsyswrap.analysis.arrays.groups import GroupBy, group_keys, rows_by
 from nsyswrap.analysis.gpu_operations import (
     KINDS,

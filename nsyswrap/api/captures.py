@@ -2,38 +2,76 @@
 
 from __future__ import annotations
 
+import shlex
+import warnings
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nsyswrap.analysis import answer as answers
 from nsyswrap.analysis.compare.model import Comparison as Compared
 from nsyswrap.analysis.compare.model import SlowdownLimits
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.capture.capture import Capture as CaptureColumns
 from nsyswrap.capture.open import export_of
+from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.reports.table import Table as ReportTable
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from nsyswrap.api.answer import NotebookAnswer
     from nsyswrap.base.units import Rounding
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.selection import KernelNames
     from nsyswrap.render.plots.figure import Sheet
+    from nsyswrap.reports.answer import AnswerLine
 
     Paths = str | Path | Sequence[str | Path]
 
 with lazy_imports():
     from nsyswrap import reports
     from nsyswrap.analysis.compare import compare as comparing
-    from nsyswrap.api import answer as answers
     from nsyswrap.capture import frames
     from nsyswrap.render import comparison as comparisons
     from nsyswrap.render import notebook, plots
+    from nsyswrap.render.formats import markdown
+    from nsyswrap.reports import answer as wordings
     from nsyswrap.reports import brief as briefs
     from nsyswrap.reports.compare import as_data, conclusion, sides, tables
     from nsyswrap.reports.wording import comparisons as comparison_words
+
+
+class NotebookAnswer(answers.Answer):
+    """The answer as data, which Python and a notebook show in the words of the screen."""
+
+    _lines: Sequence[AnswerLine] = ()  # none of a copy
+
+    @property
+    def part(self) -> str:
+        """Deprecated in 0.4.0: ``scope``."""
+        warnings.warn("answer.part is now answer.scope", DeprecationWarning, stacklevel=2)
+        return self.scope
+
+    def __repr__(self) -> str:
+        return notebook.answer_text(self._lines) if self._lines else super().__repr__()
+
+    def _repr_html_(self) -> str | None:
+        return notebook.answer_html(self._lines) if self._lines else None
+
+    def _repr_markdown_(self) -> str | None:
+        return markdown.answer_markdown("", self._lines) if self._lines else None
+
+
+@per_capture
+def answer_of(capture: Capture) -> NotebookAnswer:
+    """Return the answer about a capture; raises NotInCapture."""
+    made = answers.answer_of(capture)
+    answer = NotebookAnswer(**{field.name: getattr(made, field.name) for field in fields(made)})
+    command = shlex.join(["nsyswrap", "report", str(capture.source)])
+    lines = wordings.with_command(wordings.answer_lines(capture, made), command)
+    object.__setattr__(answer, "_lines", lines)  # it is frozen
+    return answer
 
 
 _UNDECIDED = "reports of nsys and events: whole rows; other reports: rows cut at the ends"
@@ -84,7 +122,7 @@ class CaptureReader(CaptureColumns):
 
         Raises NotInCapture if the view names steps that the capture lacks.
         """
-        return answers.answer_of(self)
+        return answer_of(self)
 
     def brief(self) -> dict[str, Any]:
         """The answer for a program that reads it, as JSON of at most 4 kB: ``report --format brief``.

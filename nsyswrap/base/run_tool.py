@@ -6,21 +6,40 @@ A tool is found by its name, so anything can answer for it, in any bytes and wit
 from __future__ import annotations
 
 import os
+import re
 import selectors
 import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.run_facts import Git
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Sequence
+
 
 MOST_BYTES = 64 << 20
 _READ_BYTES = 1 << 16
 _GLANCE_S = 0.2  # between two looks whether it has ended: a child of it can keep its pipes open
+
+GIT_LIMIT_S = 3.0
+_RUNS_CODE = r"^(filter\..*\.(clean|process)|extensions\.worktreeconfig)$"
+_NOT_SET = 1  # exit code of `git config` if no name matches
+_SAFE = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+_STATUS = ("status", "--porcelain=v2", "--branch", "--untracked-files=no", "--ignore-submodules=dirty")
+_CALM = {
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+# Set for hooks of git, these name another repository than the program's.
+_ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY")
 
 
 class PrintedTooMuch(subprocess.SubprocessError):
@@ -100,3 +119,24 @@ def _printed(
                 raise PrintedTooMuch(f"printed more than {most >> 20} MiB")
     process.wait(max(0, deadline - time.monotonic()))
     return bytes(printed[process.stdout]), bytes(printed[process.stderr])
+
+
+def git_state(folder: Path, environment: Mapping[str, str], limit_s: float = GIT_LIMIT_S) -> Git | None:
+    """Return the commit of a folder, and whether tracked files differ from it.
+
+    Returns None if it is not in a repository of this user with a commit, if the repository configures its own
+    filters, or if git is missing or takes longer than ``limit_s`` seconds.
+    """
+    calm = {name: value for name, value in environment.items() if name not in _ELSEWHERE} | _CALM
+    command = ["git", "-C", str(folder), *_SAFE]
+    listing = ("config", "--local", "--includes", "--name-only", "--get-regexp", _RUNS_CODE)
+    try:
+        if run_tool([*command, *listing], limit_s, env=calm).returncode != _NOT_SET:
+            return None
+        done = run_tool([*command, *_STATUS], limit_s, env=calm)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    commit = re.search(r"(?m)^# branch\.oid ([0-9a-f]{40,64})$", done.stdout)
+    if done.returncode or not commit:
+        return None
+    return Git(commit[1], dirty=bool(re.search(r"(?m)^[^#]", done.stdout)))

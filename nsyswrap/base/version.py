@@ -31,7 +31,7 @@ with lazy_imports():  # used for the first question alone
     import shutil
     from importlib import metadata
 
-    from nsyswrap.base import git
+    from nsyswrap.base import run_tool
 
 RELEASE = "0.4.0.dev0"  # with .dev0 from one release to the next
 _BUILT = "nsyswrap/base/built_version.txt"  # in the wheel and the sdist, see pyproject.toml
@@ -98,7 +98,7 @@ def _of_checkout() -> str:
     if not os.path.lexists(root / ".git") or _IS_OURS not in _text(root / "pyproject.toml"):
         return ""
     alone = {"GIT_CEILING_DIRECTORIES": str(root.parent)}
-    state = git.state(root, {**os.environ, **_TRUSTED, **alone})
+    state = run_tool.git_state(root, {**os.environ, **_TRUSTED, **alone})
     return _named(state.commit, dirty=state.dirty) if state else ""
 
 

@@ -34,10 +34,21 @@ from numpy.typing import NDArray
 from nsyswrap.base import paths
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import DamagedCapture, NotACapture, NotInCapture, OutputError
-from nsyswrap.base.sqlite import EXHAUSTED, ReadOnlyConnection, quoted, read_only, statement, tables_of
-from nsyswrap.base.temporary import temporary_folder
+from nsyswrap.base.files import temporary_folder
+from nsyswrap.base.sqlite import (
+    EXHAUSTED,
+    ReadOnlyConnection,
+    check_magic,
+    check_size,
+    journals_of,
+    opening,
+    quoted,
+    read_only,
+    settled_copy,
+    statement,
+    tables_of,
+)
 from nsyswrap.capture.schema import CAPTURE_MARKS, NSYS_TABLE, STRINGS, FieldKind, Wanted
-from nsyswrap.capture.sqlite_file import check_magic, check_size, journals_of, opening, settled_copy
 from nsyswrap.capture.sqlite_pages import (
     Leaves,
     Miscounted,

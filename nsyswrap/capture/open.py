@@ -15,7 +15,7 @@ from pathlib import Path
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import DamagedCapture, NotACapture, OutputError, Unavailable, Unreadable
-from nsyswrap.base.files import RECORDINGS, head
+from nsyswrap.base.files import RECORDINGS, head, temporary_folder
 from nsyswrap.base.folder_lock import is_locked
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import (
@@ -29,10 +29,9 @@ from nsyswrap.base.run_folder import (
     outcome_words,
     unfinished,
 )
-from nsyswrap.base.temporary import temporary_folder
+from nsyswrap.base.sqlite import copies_of
 from nsyswrap.base.text import did_you_mean_file
 from nsyswrap.capture.export import Export
-from nsyswrap.capture.sqlite_file import copies_of
 
 with lazy_imports():
     import hashlib

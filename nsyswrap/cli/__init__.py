@@ -22,8 +22,7 @@ from nsyswrap.base import limits, paths
 from nsyswrap.base.errors import CommandHint, NsyswrapError, OutputError, Unreadable, UsageError
 from nsyswrap.base.lazy import import_numpy_without_threads, lazy_imports
 from nsyswrap.base.text import did_you_mean, printable, unknown
-from nsyswrap.cli.commands import COMMANDS, HIDDEN
-from nsyswrap.cli.help import CommandGroup
+from nsyswrap.cli.help import COMMANDS, HIDDEN, CommandGroup
 from nsyswrap.cli.output import HelpContext, add_color_option, note, note_warning, print_data, say
 
 with lazy_imports():  # other names than those of the modules, which are attributes of this package

@@ -15,9 +15,9 @@ import click
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, OutputError, UsageError, exit_code_of, nothing_read
+from nsyswrap.base.files import temporary_folder
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import BATCH, outcome_words
-from nsyswrap.base.temporary import temporary_folder
 from nsyswrap.base.text import ascii_layout, counted, printable, quoted, unknown
 from nsyswrap.base.threads import usable_cpus
 from nsyswrap.base.version import pip_install

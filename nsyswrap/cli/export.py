@@ -50,9 +50,7 @@ with lazy_imports():
     from nsyswrap.analysis.ranks import members
     from nsyswrap.capture import schema
     from nsyswrap.capture import selection as selections
-    from nsyswrap.render import events_parquet
-    from nsyswrap.render import flamegraph as flamegraphs
-    from nsyswrap.render import metrics as metric_formats
+    from nsyswrap.render import events_parquet, text_exports
     from nsyswrap.render import perfetto as perfetto_trace
     from nsyswrap.reports.compare import sides
     from nsyswrap.reports.runs import metrics as run_metrics
@@ -250,7 +248,7 @@ def _write_flamegraph(captures: Sequence[Capture], labels: Sequence[str], path: 
         capture.whole.columns("nvtx", "start_ns")  # without ranges there is no tree: says what collects them
         capture.whole.columns("api", "start_ns")
     with writing_step(f"writing {path} …", to_stdout=_is_stdout(path)):
-        content = flamegraphs.folded(captures, labels)
+        content = text_exports.folded(captures, labels)
     if not content:
         raise NotInCapture(
             "no kernels in the selection", "select more of the capture", source=captures[0].source
@@ -292,7 +290,7 @@ def _write_metrics(
         note_replaced(opened.values())
         side = sides.of_runs(source.name, runs, (*source.left_out, *left_out))
     found = run_metrics.metrics_of(side)
-    content = metric_formats.FORMATS[name](found)
+    content = text_exports.FORMATS[name](found)
     if output is None or _is_stdout(output):
         print_data(content)
     else:

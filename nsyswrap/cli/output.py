@@ -30,7 +30,7 @@ from nsyswrap.base.text import (
     quoted,
     without_commands,
 )
-from nsyswrap.cli.commands import COMMANDS, HIDDEN
+from nsyswrap.cli.help import COMMANDS, HIDDEN
 
 if TYPE_CHECKING:
     from pathlib import Path

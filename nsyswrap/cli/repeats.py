@@ -32,7 +32,7 @@ with lazy_imports():
     from nsyswrap.analysis import answer, steps
     from nsyswrap.base.nsys import find
     from nsyswrap.capture import capture as captures
-    from nsyswrap.record import bare, stored_runs
+    from nsyswrap.record import attached, stored_runs
     from nsyswrap.reports.runs import tables
     from nsyswrap.reports.wording import advice
 
@@ -254,7 +254,7 @@ def run_bare_first(spec: RunSpec) -> tuple[RunSpec, Status | None]:
     RunFolder(spec.output).check_free(force=spec.force)
     rewind = stdin_rewinder()
     note("nsyswrap: running without nsys first")
-    status, times = bare.run_bare(spec)
+    status, times = attached.run_bare(spec)
     if status.outcome in ("interrupted", "timed_out"):
         return spec, status
     if status.message:

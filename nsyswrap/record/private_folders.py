@@ -21,7 +21,7 @@ from typing import IO
 
 from nsyswrap.base import folder_lock, paths
 from nsyswrap.base.errors import OutputError
-from nsyswrap.base.files import ends
+from nsyswrap.base.files import ends, shielded
 from nsyswrap.base.run_folder import (
     CONDITIONS,
     DIGEST,
@@ -38,7 +38,6 @@ from nsyswrap.base.run_folder import (
     RunFolder,
     make_folder,
 )
-from nsyswrap.base.temporary import shielded
 from nsyswrap.record import guard
 
 STEM = Path(REPORT).stem

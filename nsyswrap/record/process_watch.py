@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
-from nsyswrap.base.temporary import ENDING
+from nsyswrap.base.files import ENDING
 from nsyswrap.record import guard
 
 POLL_S = 0.05

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nsyswrap.base import paths, run_folder
 from nsyswrap.base.errors import NsyswrapError, OutputError
-from nsyswrap.base.files import umask
+from nsyswrap.base.files import shielded, umask
 from nsyswrap.base.folder_lock import locked
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys import command, find
@@ -38,7 +38,6 @@ from nsyswrap.base.run_folder import (
     RunFolder,
     Status,
 )
-from nsyswrap.base.temporary import shielded
 from nsyswrap.base.version import version_at_once
 from nsyswrap.record import exec_program, guard, outcome
 from nsyswrap.record.private_folders import (

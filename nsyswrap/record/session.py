@@ -24,12 +24,11 @@ from typing import Any
 
 from nsyswrap.base import paths, recent_runs
 from nsyswrap.base.errors import NsyswrapError, OutputError, Unavailable, UsageError
-from nsyswrap.base.files import json_of, open_private, small_file, typed, user_folder
+from nsyswrap.base.files import json_of, open_private, shielded, small_file, typed, user_folder
 from nsyswrap.base.folder_lock import is_locked, locked
 from nsyswrap.base.nsys import command, find
 from nsyswrap.base.nsys.options import RecordingOptions
 from nsyswrap.base.run_folder import CONDITIONS, EXPORT, RUN, RunFolder, Status, free_space_note, is_full
-from nsyswrap.base.temporary import shielded
 from nsyswrap.record import gpu_users, guard, outcome, proc, run
 from nsyswrap.record.conditions import observer
 from nsyswrap.record.private_folders import STEM, WorkFolders, private_folders

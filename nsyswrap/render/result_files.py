@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TextIO
 from nsyswrap.analysis.compare.comparability import machine_of
 from nsyswrap.base import paths
 from nsyswrap.base.errors import OutputError, Unavailable
-from nsyswrap.base.files import head, replacing, write
-from nsyswrap.base.temporary import temporary_folder
+from nsyswrap.base.files import head, replacing, temporary_folder, write
 from nsyswrap.render.delimited import guarded, quoted
 from nsyswrap.render.formats import csv, parquet
 from nsyswrap.reports import SUMMARIES

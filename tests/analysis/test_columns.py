@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.columns import ColumnSet
+from nsyswrap.analysis.arrays.codes import ColumnSet
 
 
 @dataclass(frozen=True, eq=False)

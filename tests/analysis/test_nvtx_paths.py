@@ -6,7 +6,7 @@ import numpy as np
 from made_modules import training
 from tiny_export import call, domain, kernel, nvtx, opened
 
-from nsyswrap.analysis.nvtx_paths import call_paths
+from nsyswrap.analysis.range_tree.tree import call_paths
 from nsyswrap.api import CaptureReader
 from nsyswrap.base.constants import MISSING
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nsyswrap.cli import output
-from nsyswrap.cli.commands import COMMANDS
+from nsyswrap.cli.help import COMMANDS
 
 
 @pytest.fixture

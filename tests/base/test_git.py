@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from nsyswrap.base import git as commits
+from nsyswrap.base import run_tool as commits
 from nsyswrap.base.run_facts import Git
 
 pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="needs git")
 
-state = partial(commits.state, limit_s=120.0)  # a busy machine takes long
+state = partial(commits.git_state, limit_s=120.0)  # a busy machine takes long
 
 IDENTITY = ("-c", "user.name=me", "-c", "user.email=me@example.org")
 

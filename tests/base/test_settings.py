@@ -17,7 +17,7 @@ from nsyswrap.base.errors import Unavailable, UsageError
 from nsyswrap.base.nsys import find
 from nsyswrap.base.settings import SETTINGS, SettingValue
 from nsyswrap.cli import cli
-from nsyswrap.cli.commands import COMMANDS
+from nsyswrap.cli.help import COMMANDS
 
 REPORT = ("report", "x.sqlite", "-r", "cuda_gpu_kern_sum")
 

@@ -13,7 +13,7 @@ from credential_kinds import NAMED, Planted, made, planted, rows_of
 from sampled import sampled
 from tiny_export import kernel, nvtx, row, write
 
-from nsyswrap.capture.redact import check, credential_places, credentials, places, redact
+from nsyswrap.capture.redact import check, credentials, places, redact
 from nsyswrap.capture.redact.search import Search
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -139,7 +139,7 @@ def hostile() -> Iterator[str]:
     parts = {
         *credentials.HINTS,
         *credentials.ENDS,
-        *credential_places.HINTS,
+        *credentials.PLACE_HINTS,
         *" ".join(credentials.FORMATS.values()).split(),
     }
     ends = ("", "=", " ", ": ")

@@ -10,7 +10,7 @@ from tiny_export import PID, diagnostic, everything, global_id, kernel, nvtx, ro
 
 from nsyswrap import open_capture
 from nsyswrap.capture.export import Export
-from nsyswrap.capture.redact import check, holding, redact, remove_environment
+from nsyswrap.capture.redact import cells, check, redact, remove_environment
 from nsyswrap.capture.redact.search import ValueSearch
 from nsyswrap.reports import NAMES, find_report
 
@@ -105,7 +105,7 @@ def test_environments_of_other_processes_are_not_searched_for(tmp_path: Path) ->
 
 
 def test_a_value_in_bytes_and_in_many_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(holding, "_ROWS", 7)
+    monkeypatch.setattr(cells, "_ROWS", 7)
     rows = [nvtx(f"step {i}" if i % 10 else f"step {i} {TOKEN}", i, i + 1) for i in range(100)]
     blob = row("LOG", text=f"\0{TOKEN}\0".encode("utf-16-le"))
     path = write(tmp_path / "x.sqlite", *rows, blob, kernel("k", 0, 5), OF_PROGRAM)
@@ -126,8 +126,8 @@ def test_more_text_than_sqlite_joins(tmp_path: Path) -> None:
             pytest.skip("Connection.setlimit needs Python 3.11")
         db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 5000)
         with closing(Export(path)) as export:
-            found = holding.cells_that_hold(db, export, ValueSearch({TOKEN: "redacted"}))
-    assert {place: len(cells) for place, cells in found.items()} == {("NVTX_EVENTS", "text"): 1}
+            found = cells.cells_that_hold(db, export, ValueSearch({TOKEN: "redacted"}))
+    assert {place: len(held) for place, held in found.items()} == {("NVTX_EVENTS", "text"): 1}
 
 
 def test_what_was_not_searched_for_is_said(tmp_path: Path, cli: Cli) -> None:

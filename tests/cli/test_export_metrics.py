@@ -16,7 +16,7 @@ from nsyswrap.base.errors import NsyswrapError
 from nsyswrap.base.version import version
 from nsyswrap.cli import cli as commands
 from nsyswrap.cli.export import METRICS
-from nsyswrap.render.metrics import FORMATS
+from nsyswrap.render.text_exports import FORMATS
 
 BOTH = SHIPPED / "add2" / "both"
 

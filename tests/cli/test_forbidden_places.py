@@ -13,7 +13,7 @@ import pytest
 from command_cases import CASES, RECORDING, THINGS, UNWRITTEN, Case, make_own, make_things
 from conftest import RunIn
 
-from nsyswrap.cli.commands import COMMANDS, HIDDEN
+from nsyswrap.cli.help import COMMANDS, HIDDEN
 
 WITHOUT_PATHS = {
     "runs",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nsyswrap.base.nsys.options import RecordingOptions
-from nsyswrap.record.bare import run_bare
+from nsyswrap.record.attached import run_bare
 from nsyswrap.record.program import Program, RunSpec
 
 

@@ -13,7 +13,7 @@ from scenario_scripts import torch_on_cpu
 
 from nsyswrap.record.in_program import clocks
 from nsyswrap.record.in_program import script as experiment
-from nsyswrap.record.in_program.profilers import STAYS_OFF, kernels_us
+from nsyswrap.record.in_program.clocks import STAYS_OFF, kernels_us
 
 NSYS_VARIABLES = ("NSYS_PROFILING_SESSION_ID", "QUADD_INJECTION_PROXY")
 

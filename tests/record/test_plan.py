@@ -14,7 +14,7 @@ from nsyswrap.base.nsys.options import RecordingOptions
 from nsyswrap.record import scenarios
 from nsyswrap.record.batch.folder import make_batch
 from nsyswrap.record.batch.plan import Plan, RunsEntry, read_plan, sweep
-from nsyswrap.record.batch.plan.parameters import Template, is_one_edit
+from nsyswrap.record.batch.plan.toml_table import Template, is_one_edit
 from nsyswrap.record.batch.task import read_spec
 
 SHOWN = Path(__file__).resolve().parents[2] / "scenarios" / "add2.toml"

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsyswrap.record.batch.plan import RunsEntry, read_plan, sweep
-from nsyswrap.record.batch.plan.parameters import Template
+from nsyswrap.record.batch.plan.toml_table import Template
 
 # What can stand in a command line: everything but zero bytes; and names of parameters.
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)

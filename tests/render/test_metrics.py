@@ -13,7 +13,7 @@ from nsyswrap.analysis.compare.model import WHOLE_RUN, Key, RowFigures, RunFigur
 from nsyswrap.base.errors import CaptureError, NotInCapture, UsageError
 from nsyswrap.base.units import Unit
 from nsyswrap.base.version import version
-from nsyswrap.render.metrics import FORMATS
+from nsyswrap.render.text_exports import FORMATS
 from nsyswrap.reports.runs.metrics import MOST_KERNELS, Family, Metrics, MetricSample, metrics_of
 
 HOSTILE = 'a\\b"c\nd{e="f"} # EOF'

@@ -28,9 +28,8 @@ from tiny_export import (
 from traced import traced
 
 from nsyswrap.api import CaptureReader, open_capture
-from nsyswrap.render.timeline import curves as module
-from nsyswrap.render.timeline.curves import Curve, curves, steps
-from nsyswrap.render.timeline.lanes import threads
+from nsyswrap.render.timeline import lanes as module
+from nsyswrap.render.timeline.lanes import Curve, curves, steps, threads
 from nsyswrap.render.timeline.names import OTHERS
 
 OPTIONS = Path(__file__).resolve().parents[3] / "shared" / "exports" / "options"

@@ -7,7 +7,7 @@ import pytest
 from scenario_scripts import load, torch_on_cpu
 
 from nsyswrap.record.in_program import clocks
-from nsyswrap.record.in_program.profilers import STAYS_OFF
+from nsyswrap.record.in_program.clocks import STAYS_OFF
 from nsyswrap.record.in_program.script import add_keep_option, make_parser
 
 ON_THE_CPU = ("sync", "nosync", "event")

@@ -7,7 +7,7 @@ import pytest
 from scenario_scripts import load, torch_on_cpu
 
 from nsyswrap.base.errors import UsageError
-from nsyswrap.record.in_program import profilers
+from nsyswrap.record.in_program import clocks
 
 pytestmark = pytest.mark.filterwarnings("default")  # PyTorch's own; they are not ours to mend
 
@@ -118,7 +118,7 @@ def test_under_nsys_the_profiler_stays_off(
     monkeypatch.delattr("torch.autograd.profiler.profile")
     [timing] = square.measure(options("autograd_pow"))["timings"]
     assert (timing["profiler"], timing["launches"]) == (None, 4)
-    assert capsys.readouterr().err == f"autograd_pow: {profilers.STAYS_OFF}\n"
+    assert capsys.readouterr().err == f"autograd_pow: {clocks.STAYS_OFF}\n"
 
 
 @pytest.mark.parametrize("variant", ["inline", "mul"])

@@ -1,4 +1,4 @@
-"""scenarios/vector_add.py and nsyswrap.record.in_program.profilers, as far as they go without a GPU."""
+"""scenarios/vector_add.py and nsyswrap.record.in_program.clocks, as far as they go without a GPU."""
 
 import argparse
 import json
@@ -12,7 +12,7 @@ import pytest
 from scenario_scripts import load, torch_on_cpu
 
 from nsyswrap.base.errors import Unavailable
-from nsyswrap.record.in_program import profilers
+from nsyswrap.record.in_program import clocks
 
 pytestmark = pytest.mark.filterwarnings("default")  # PyTorch's own; they are not ours to mend
 
@@ -176,7 +176,7 @@ def test_under_nsys_the_profiler_stays_off(
     [recorded] = vector_add.measure(options(variant))["timings"]
     assert recorded["profiler"] is None
     assert recorded["launches"] == alone["launches"]
-    assert capsys.readouterr().err == f"{variant}: {profilers.STAYS_OFF}\n"
+    assert capsys.readouterr().err == f"{variant}: {clocks.STAYS_OFF}\n"
 
 
 def test_a_wrong_sum_is_refused(vector_add: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,7 +217,7 @@ def test_kernels_and_operators_are_counted_and_nothing_else(torch: Any) -> None:
         on_gpu("Memcpy DtoH (Device -> Pageable)", us=50),
         on_gpu("Memset (Device)", us=50),
     ]
-    assert profilers.read(torch, events, 3) == {
+    assert clocks.read(torch, events, 3) == {
         "launches": 3,
         "kernels": 2,
         "cpu_ops": 1,
@@ -245,7 +245,7 @@ def test_a_header_may_be_wider_than_its_column(tmp_path: Path) -> None:
 
     of_old_pytorch = Averages([SimpleNamespace(self_cuda_time_total=4)])
     profiler = SimpleNamespace(key_averages=lambda **_: of_old_pytorch)
-    assert profilers.keep_averages(profiler, tmp_path, "a.txt").splitlines() == [
+    assert clocks.keep_averages(profiler, tmp_path, "a.txt").splitlines() == [
         "Name       Self CUDA  CUDA time avg  # of Calls",
         "aten::mul    4.000us        2.000us           2",
     ]

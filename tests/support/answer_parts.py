@@ -6,7 +6,7 @@ import numpy as np
 
 from nsyswrap.analysis.answer import Answer, DeviceTime, JudgedSteps, Outlier, StartUp
 from nsyswrap.analysis.finding import Finding, FindingKind
-from nsyswrap.analysis.steps.label import LoopLabel
+from nsyswrap.analysis.steps.occurrences import LoopLabel
 from nsyswrap.capture.intervals import NOTHING, IntervalSet
 
 MS = 1_000_000

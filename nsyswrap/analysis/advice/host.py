@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.advice.context import AdviceContext, loads_in_gaps
 from nsyswrap.analysis.advice.replay import gained_without_waits
 from nsyswrap.analysis.finding import Finding
-from nsyswrap.analysis.gil import HOLDING, WAITING, gil_parts
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY, communicating
 from nsyswrap.analysis.launches import calls_selected
 from nsyswrap.analysis.names import CLASSES, SYNCHRONISE, call_classes, calls_named
 from nsyswrap.analysis.nvtx_ranges import domain_names, texts_and_domains
 from nsyswrap.analysis.program_language import IN_PYTHON, language_of
+from nsyswrap.analysis.range_texts import HOLDING, WAITING, gil_parts
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import NOTHING, IntervalSet, difference, intersection, joined, union
 from nsyswrap.capture.per_capture import per_capture

@@ -12,7 +12,7 @@ from nsyswrap.analysis.finding import Finding, FindingKind
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.nvtx_ranges import MAIN_DOMAIN, range_labels, xla_broke_import
 from nsyswrap.analysis.range_texts import MODULES_DOMAIN
-from nsyswrap.analysis.steps.marked import marked_numbers
+from nsyswrap.analysis.steps.loops import marked_numbers
 from nsyswrap.analysis.timing_audit import EARLIER, LAUNCH_ONLY, MIXED, VERDICTS, Audit, audit
 from nsyswrap.analysis.timing_audit.purpose import seems_measured
 from nsyswrap.base.constants import MISSING

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from nsyswrap.analysis.compare.model import RunFigures, Side
-from nsyswrap.analysis.steps.label import is_range
 from nsyswrap.analysis.steps.loops import Choice, label_to_name, shared_loop
+from nsyswrap.analysis.steps.occurrences import is_range
 
 
 def with_one_loop(sides: Sequence[Side]) -> tuple[list[Side], str]:

@@ -28,10 +28,22 @@ from nsyswrap.analysis.arrays.groups import ascending, distinct
 from nsyswrap.analysis.finding import Note
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.names import CLASSES, LOAD, call_classes
-from nsyswrap.analysis.steps.label import LoopLabel
-from nsyswrap.analysis.steps.loops import Choice, choices, label_to_name, loops_of, shared_loop
-from nsyswrap.analysis.steps.marked import MARKED, marked_steps
-from nsyswrap.analysis.steps.occurrences import ApiCalls, Occurrences, calls_by_process, works_beside
+from nsyswrap.analysis.steps.loops import (
+    MARKED,
+    Choice,
+    choices,
+    label_to_name,
+    loops_of,
+    marked_steps,
+    shared_loop,
+)
+from nsyswrap.analysis.steps.occurrences import (
+    ApiCalls,
+    LoopLabel,
+    Occurrences,
+    calls_by_process,
+    works_beside,
+)
 from nsyswrap.analysis.steps.repeated_range import named_range, range_names, too_little
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.text import counted, did_you_mean

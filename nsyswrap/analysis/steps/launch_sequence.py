@@ -11,8 +11,14 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import distinct, order_by_code
 from nsyswrap.analysis.launches import launches_of
-from nsyswrap.analysis.steps.label import LoopLabel
-from nsyswrap.analysis.steps.occurrences import KERNEL_CODE, MANY, ApiCalls, Occurrences, optimizer_calls
+from nsyswrap.analysis.steps.occurrences import (
+    KERNEL_CODE,
+    MANY,
+    ApiCalls,
+    LoopLabel,
+    Occurrences,
+    optimizer_calls,
+)
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 

@@ -4,21 +4,70 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.columns import ColumnSet
+from nsyswrap.analysis.arrays.codes import ColumnSet
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.gpu_operations import GRAPH_NAME, KINDS, MEMCPY, gpu_operations_of
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import CLASSES, SYNCHRONISE, call_classes, call_names
-from nsyswrap.analysis.steps.label import LoopLabel
 from nsyswrap.analysis.timing_audit.causation import causing_threads
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import PROCESS_MASK
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+LoopKind = Literal["range", "work", "update"]
+
+
+# The label of a loop: the one name of its steps, in baselines, for `--steps` and on screens.
+
+
+class LoopLabel(str):
+    """The label of a loop, as text, with its kind and its name.
+
+    It is ``'train'``, ``a sequence of 5 GPU operations``, ``one CUDA graph`` or ``optimizer step``. ``kind``:
+    an NVTX range, GPU work, or the updates of an optimizer. ``name`` is without quotes and ``a sequence of``.
+    """
+
+    __slots__ = ("kind", "name")
+
+    kind: LoopKind
+    name: str
+
+    def __new__(cls, text: str, kind: LoopKind = "work", name: str = "") -> Self:
+        """Return a label; its name is the text if there is no other."""
+        label = super().__new__(cls, text)
+        label.kind, label.name = kind, name or text
+        return label
+
+    @classmethod
+    def of_range(cls, name: str) -> Self:
+        """Return the label of a range."""
+        return cls(f"'{name}'", "range", name)
+
+    @classmethod
+    def of_sequence(cls, operations: int) -> Self:
+        """Return the label of a sequence of so many GPU operations."""
+        name = f"{operations:,} GPU operations"
+        return cls(f"a sequence of {name}", "work", name)
+
+    @property
+    def short(self) -> str:
+        """The label for a line with little room: a range in quotes, or the GPU operations."""
+        return str(self) if self.kind == "range" else self.name
+
+
+def is_range(label: str) -> bool:
+    """Return True if a label, also one of a stored row, is that of a range: those alone are in quotes."""
+    return label.startswith("'")
+
 
 MANY = 10  # occurrences
 KERNEL_CODE = len(KINDS) * 1000  # of a call that launches the first of the names of launches_of

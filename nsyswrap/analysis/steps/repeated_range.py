@@ -19,8 +19,7 @@ from nsyswrap.analysis.arrays.groups import ascending, distinct, order_by_code
 from nsyswrap.analysis.arrays.spans import Spans, tree
 from nsyswrap.analysis.nvtx_ranges import MAIN_DOMAIN, closed_ranges, range_labels
 from nsyswrap.analysis.range_texts import of_an_operation
-from nsyswrap.analysis.steps.label import LoopLabel
-from nsyswrap.analysis.steps.occurrences import MANY, ApiCalls, Occurrences, optimizer_calls
+from nsyswrap.analysis.steps.occurrences import MANY, ApiCalls, LoopLabel, Occurrences, optimizer_calls
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import PROCESS_MASK
 

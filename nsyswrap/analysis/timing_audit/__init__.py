@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.columns import ColumnSet
+from nsyswrap.analysis.arrays.codes import ColumnSet
 from nsyswrap.analysis.arrays.groups import ascending
 from nsyswrap.analysis.arrays.spans import EnclosedCalls, Spans, one_axis
 from nsyswrap.analysis.gpu_operations import check_number

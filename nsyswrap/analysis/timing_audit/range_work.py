@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.columns import ColumnSet
+from nsyswrap.analysis.arrays.codes import ColumnSet
 from nsyswrap.analysis.arrays.groups import ascending, group_keys
 from nsyswrap.analysis.arrays.spans import EnclosedCalls, Spans
 from nsyswrap.analysis.gpu_operations import gpu_operations_of

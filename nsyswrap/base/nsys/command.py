@@ -13,12 +13,12 @@ from pathlib import Path
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import DamagedCapture, OutputError, Unavailable
+from nsyswrap.base.files import temporary_folder
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys import find
 from nsyswrap.base.nsys.options import ADVICE_FOR_NCCL, GARBAGE, NVTX_RANGE, RecordingOptions
 from nsyswrap.base.run_folder import EXPORT, RECORDING, REPORT, free_space_note
 from nsyswrap.base.run_tool import fault_of, run_tool
-from nsyswrap.base.temporary import temporary_folder
 
 with lazy_imports():
     from nsyswrap.base import sqlite

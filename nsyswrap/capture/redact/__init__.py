@@ -18,18 +18,16 @@ from pathlib import Path
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import DamagedCapture, NotACapture, OutputError
-from nsyswrap.base.files import replacing, umask
+from nsyswrap.base.files import replacing, temporary_folder, umask
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.sqlite import quoted, read_only
-from nsyswrap.base.temporary import temporary_folder
+from nsyswrap.base.sqlite import copies_of, quoted, read_only
 from nsyswrap.capture import schema
 from nsyswrap.capture.export import Export
 from nsyswrap.capture.redact import places
 from nsyswrap.capture.redact.search import Search, ValueSearch, rule_of
-from nsyswrap.capture.sqlite_file import copies_of
 
 with lazy_imports():
-    from nsyswrap.capture.redact import cells, holding, places, values
+    from nsyswrap.capture.redact import cells, places, values
 
 
 _PLAIN_NAME = re.compile(r"[A-Z_][A-Z0-9_]{0,63}|BASH_FUNC_.{1,64}|[a-z_]{1,24}")
@@ -207,11 +205,11 @@ def remove_environment(path: Path, environment: Mapping[str, str] | None = None)
     return RemovalResult(renamed, search.text)
 
 
-def _cells_that_hold(export: Export, search: ValueSearch) -> holding.Cells:
+def _cells_that_hold(export: Export, search: ValueSearch) -> cells.Cells:
     if not search.values:
         return {}
     with closing(_opened(export.file)) as db:
-        return holding.cells_that_hold(db, export, search)
+        return cells.cells_that_hold(db, export, search)
 
 
 @contextmanager

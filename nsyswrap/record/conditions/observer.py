@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from nsyswrap.base import git, paths
+from nsyswrap.base import paths, run_tool
 from nsyswrap.base.errors import Unreadable
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_facts import COLUMNS, INTERVAL_S, Conditions, Gpu, GpuProcess
@@ -57,7 +57,7 @@ class Observer:
         self._load = load_average()
         self._sampler = Sampler(environment, token, samples)
         self._sampling = _Background(self._sampler.run, None)
-        self._git = _Background(lambda: git.state(folder, environment), None)
+        self._git = _Background(lambda: run_tool.git_state(folder, environment), None)
         self._versions = _Background[dict[str, str]](lambda: versions(argv, environment), {})
         self._version = _Background(version, version_at_once())
 
@@ -83,7 +83,7 @@ class Observer:
 
     def version(self) -> str:
         """Return the version of nsyswrap after the run."""
-        return self._version.result(git.LIMIT_S)
+        return self._version.result(run_tool.GIT_LIMIT_S)
 
     def conditions(self) -> Conditions:
         """Return the conditions after the run."""

@@ -32,7 +32,7 @@ from nsyswrap.base.nsys.options import FIRST_GOOD_NSYS, LAST_SILENT_NSYS, SILENT
 from nsyswrap.base.run_tool import fault_of, run_tool
 from nsyswrap.base.text import clip
 from nsyswrap.record import conditions, nvcc, pythons, scenarios
-from nsyswrap.record.doctor import gpu, system
+from nsyswrap.record.doctor import system
 
 # Release -> what it does wrong.
 KNOWN_FAULTS: dict[tuple[int, ...], str] = {
@@ -56,12 +56,12 @@ _ADDED = "adds two vectors on the GPU"
 def check_machine() -> dict[str, list[Check]]:
     """Return the checks of this machine by subject. Independent facts are gathered at the same time."""
     with ThreadPoolExecutor() as pool:
-        finding, querying = pool.submit(gather_installations), pool.submit(gpu.gather)
+        finding, querying = pool.submit(gather_installations), pool.submit(system.gather_gpus)
         machine, nsys, devices = system.gather(), finding.result(), querying.result()
         in_software = _begin(pool, has_gpu=not devices.devices.error, nsys=nsys.used)
         return {
             "nsys": list(installation_checks(nsys)),
-            "GPU and driver": list(gpu.checks(devices, machine, nsys.used)),
+            "GPU and driver": list(system.gpu_checks(devices, machine, nsys.used)),
             "machine": list(system.checks(machine)),
             "Python and compilers": [future.result() for future in in_software],
         }

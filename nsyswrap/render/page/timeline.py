@@ -35,7 +35,7 @@ from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY, MEMSET, gpu_operations_of
 from nsyswrap.analysis.judged_process import main_steps
 from nsyswrap.analysis.kernel_names import distinct_names
-from nsyswrap.analysis.nvtx_paths import call_paths
+from nsyswrap.analysis.range_tree.tree import call_paths
 from nsyswrap.analysis.steps import Steps
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit, human
@@ -43,8 +43,7 @@ from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import NOTHING, IntervalSet, union
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.render.page.html import clipped, plain
-from nsyswrap.render.timeline.curves import Curve
-from nsyswrap.render.timeline.lanes import Lane
+from nsyswrap.render.timeline.lanes import Curve, Lane
 from nsyswrap.render.timeline.names import CALLS, IDLE, KERNELS, RANGES, Kind, name_of, style_of
 
 _GAPS = 8  # the longest GPU gaps

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import distinct, group_keys
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY, gpu_operations_of
-from nsyswrap.analysis.nvtx_paths import call_paths
 from nsyswrap.analysis.nvtx_ranges import STYLES, counted_ranges, own_texts
-from nsyswrap.analysis.range_tree.tree import marks_of_modules
+from nsyswrap.analysis.range_tree.tree import call_paths, marks_of_modules
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NVTX_MARK, SPANS
@@ -25,10 +24,10 @@ from nsyswrap.render.perfetto.tracks import (
     SliceStyles,
     style_fields,
 )
-from nsyswrap.render.timeline.curves import curves
 from nsyswrap.render.timeline.lanes import (
     OTHER_CALLS,
     Lane,
+    curves,
     disjoint,
     drawing_order,
     nested,

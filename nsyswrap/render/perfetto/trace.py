@@ -41,8 +41,7 @@ from nsyswrap.render.perfetto.events import (
     with_running,
 )
 from nsyswrap.render.perfetto.tracks import CaptureLanes, Lanes, Slices, SliceStyles
-from nsyswrap.render.timeline.curves import idle, steps
-from nsyswrap.render.timeline.lanes import Lane
+from nsyswrap.render.timeline.lanes import Lane, idle, steps
 from nsyswrap.render.timeline.names import STEPS
 from nsyswrap.reports.wording.notes import note_texts
 

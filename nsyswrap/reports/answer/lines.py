@@ -10,7 +10,7 @@ from nsyswrap.analysis.answer import Answer, DeviceTime, JudgedSteps, OtherLoop,
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_operations import GRAPH, MEMCPY, MEMSET
 from nsyswrap.analysis.step_budget import KERNELS, OTHER_KERNELS
-from nsyswrap.analysis.steps.label import LoopLabel
+from nsyswrap.analysis.steps.occurrences import LoopLabel
 from nsyswrap.analysis.steps.repeated_range import family
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
@@ -22,7 +22,9 @@ from nsyswrap.reports.answer.line import (
     AnswerLine,
     Kind,
     Level,
+    SentenceFigure,
     Shares,
+    figures_of,
     first_fitting,
     first_line,
     merged,
@@ -30,7 +32,6 @@ from nsyswrap.reports.answer.line import (
     shares_of,
     whole_percent,
 )
-from nsyswrap.reports.figures import SentenceFigure, figures_of
 from nsyswrap.reports.wording.advice import SAVINGS, words
 from nsyswrap.reports.wording.checks import why_no_gpu_work
 from nsyswrap.reports.wording.notes import joined_texts, note_text

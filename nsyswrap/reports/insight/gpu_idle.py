@@ -18,7 +18,6 @@ from nsyswrap.analysis.arrays.codes import TextColumn
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.arrays.spans import Spans, closest
 from nsyswrap.analysis.finding import Note
-from nsyswrap.analysis.gil import HOLDING, STATES, WAITING, gil_parts, of_the_program
 from nsyswrap.analysis.gpu_gaps import CAUSES, Gaps, gaps_of
 from nsyswrap.analysis.gpu_operations import (
     GRAPH,
@@ -31,6 +30,7 @@ from nsyswrap.analysis.gpu_operations import (
 )
 from nsyswrap.analysis.launches import READS, launches_of
 from nsyswrap.analysis.nvtx_ranges import nested_ranges, own_texts
+from nsyswrap.analysis.range_texts import HOLDING, STATES, WAITING, gil_parts, of_the_program
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.capture.capture import Capture

@@ -38,10 +38,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import check_pairs
-from nsyswrap.analysis.gil import HOLDING, WAITING, gil_parts
-from nsyswrap.analysis.gil import STATES as GIL_STATES
 from nsyswrap.analysis.gpu_operations import GRAPH, KINDS, MEMCPY, MEMSET, operation_notes
 from nsyswrap.analysis.judged_process import READS, JudgedProcess, judged_processes
+from nsyswrap.analysis.range_texts import HOLDING, WAITING, gil_parts
+from nsyswrap.analysis.range_texts import STATES as GIL_STATES
 from nsyswrap.analysis.step_budget import (
     COMMUNICATION,
     COMPUTE,

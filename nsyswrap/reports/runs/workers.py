@@ -15,7 +15,7 @@ from contextlib import suppress
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from nsyswrap.base.temporary import ENDING, shielded
+from nsyswrap.base.files import ENDING, shielded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence

@@ -8,9 +8,8 @@ import pytest
 from nsyswrap.base.check import Check
 from nsyswrap.base.nsys.find import Nsys
 from nsyswrap.record import gpus
-from nsyswrap.record.doctor import gpu
-from nsyswrap.record.doctor.gpu import Gpus, checks
-from nsyswrap.record.doctor.system import Folder, System
+from nsyswrap.record.doctor import system as doctors
+from nsyswrap.record.doctor.system import Folder, Gpus, System, gpu_checks
 from nsyswrap.record.gpus import NO_ANSWER, NO_LIBRARY, Devices
 
 H200 = Devices(("NVIDIA H200",), ("9.0",), "580.159.04", "13.0", mig=0)
@@ -21,12 +20,12 @@ GOOD = Gpus(H200, restricted=False)
 
 
 def check(subject: str, found: Gpus = GOOD, system: System = PLAIN, nsys: Nsys | None = NSYS) -> Check:
-    [one] = [check for check in checks(found, system, nsys) if check.subject == subject]
+    [one] = [check for check in gpu_checks(found, system, nsys) if check.subject == subject]
     return one
 
 
 def test_a_good_machine() -> None:
-    assert {check.level for check in checks(GOOD, PLAIN, NSYS)} == {"ok"}
+    assert {check.level for check in gpu_checks(GOOD, PLAIN, NSYS)} == {"ok"}
     assert check("GPU").text == "1 x NVIDIA H200 (compute capability 9.0)"
     assert check("driver").text == "580.159.04, CUDA 13.0, which nsys 2025.3 and newer support"
 
@@ -47,7 +46,7 @@ def test_gpus_of_two_models_and_a_limit() -> None:
         (100, None, "Docker", "docker run --gpus all IMAGE"),
         (100, None, "", "nvidia-smi; ls -l /dev/nvidia*"),
         (NO_LIBRARY, "0", "Apptainer", "apptainer exec --nv IMAGE PROGRAM"),
-        (NO_LIBRARY, None, "", gpu.CURES[NO_LIBRARY]),
+        (NO_LIBRARY, None, "", doctors.CURES[NO_LIBRARY]),
         (NO_LIBRARY, None, "Kubernetes", POD_CURE),
         (NO_ANSWER, "0", "Docker", "nvidia-smi; ls -l /dev/nvidia*"),
         (802, "0", "Docker", "sudo systemctl start nvidia-fabricmanager"),
@@ -59,7 +58,7 @@ def test_without_a_gpu_the_cure_depends_on_the_cause(
     code: int, visible: str | None, container: str, cure: str
 ) -> None:
     found = Gpus(Devices(error="why", error_code=code), visible)
-    without = {one.subject: one for one in checks(found, replace(PLAIN, container=container), NSYS)}
+    without = {one.subject: one for one in gpu_checks(found, replace(PLAIN, container=container), NSYS)}
     assert (without["GPU"].level, without["GPU"].text, without["GPU"].cure) == ("problem", "why", cure)
     assert {without[name].level for name in ("driver", "MIG", "GPU counters")} == {"unknown"}
 
@@ -113,11 +112,11 @@ def test_mig_and_mps_are_noted() -> None:
 
 
 def test_mps_is_seen_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu, "_mps_runs", lambda: False)
+    monkeypatch.setattr(doctors, "_mps_runs", lambda: False)
     monkeypatch.delenv("CUDA_MPS_PIPE_DIRECTORY", raising=False)
-    assert not gpu.gather().mps
+    assert not doctors.gather_gpus().mps
     monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", "/run/mps")
-    assert gpu.gather().mps
+    assert doctors.gather_gpus().mps
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tiny_export import call, kernel, nvtx, opened, write
 
 from nsyswrap.analysis.answer import Answer
 from nsyswrap.analysis.finding import Finding
-from nsyswrap.analysis.steps.label import LoopLabel
+from nsyswrap.analysis.steps.occurrences import LoopLabel
 from nsyswrap.api import CaptureReader
 from nsyswrap.render.summary_screen import answer_texts
 from nsyswrap.reports.answer import answer_lines, screen_texts

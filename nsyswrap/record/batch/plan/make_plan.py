@@ -14,28 +14,26 @@ from nsyswrap.base.run_folder import Share, program_word
 from nsyswrap.record import scenarios
 from nsyswrap.record.batch import executors
 from nsyswrap.record.batch.executors import Executor
-from nsyswrap.record.batch.plan import launch as plan_launch
+from nsyswrap.record.batch.plan import expand as plan_launch
 from nsyswrap.record.batch.plan.expand import REPEAT, RUN_FOLDER, VARIANT, Plan, RunsEntry, expand
-from nsyswrap.record.batch.plan.parameters import (
-    PARAMETER,
-    ParameterValue,
-    Template,
-    UnusableValue,
-    of_list,
-    of_toml,
-)
 from nsyswrap.record.batch.plan.toml_table import (
     COUNT,
     FLAG,
     LIST,
     NSYS,
+    PARAMETER,
     SECONDS,
     TABLES,
     TEXT,
     TEXTS,
+    ParameterValue,
+    Template,
     TomlTable,
+    UnusableValue,
     as_toml,
     load,
+    of_list,
+    of_toml,
     one_of,
     plan_keys,
 )

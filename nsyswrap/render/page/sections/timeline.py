@@ -20,8 +20,7 @@ from nsyswrap.render.page.charts import swatch
 from nsyswrap.render.page.html import Markup, Section, data, element, folded_table, section
 from nsyswrap.render.page.subject import Subject
 from nsyswrap.render.page.timeline import KeptEvents, Picture, focus, longest_gaps, script_data
-from nsyswrap.render.timeline.curves import curves, idle, steps
-from nsyswrap.render.timeline.lanes import Lane, ranges_left_out, streams, threads
+from nsyswrap.render.timeline.lanes import Lane, curves, idle, ranges_left_out, steps, streams, threads
 from nsyswrap.render.timeline.names import RANGES
 from nsyswrap.reports.table import Column, Schema, Table, table_of
 

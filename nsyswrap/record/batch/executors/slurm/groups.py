@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import PlanError
-from nsyswrap.record.batch.plan.parameters import UnusableValue, of_toml
-from nsyswrap.record.batch.plan.toml_table import HEAD_KEYS, TomlTable, as_toml
+from nsyswrap.record.batch.plan.toml_table import HEAD_KEYS, TomlTable, UnusableValue, as_toml, of_toml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

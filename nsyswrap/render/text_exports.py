@@ -1,20 +1,30 @@
-"""Metrics of runs as text for other programs: a function for each format, and a line in ``FORMATS``.
+"""Text for other programs: the metrics of runs, and GPU time as folded stacks for flame graphs.
 
-The value of several runs is their median.
+Each format of metrics is a function and a line in ``FORMATS``. The value of several runs is their median.
+
+A folded stack is ``root;child;kernel 1200``, which speedscope and flame graph scripts read. The frames are
+the names of the range tree, then ``(backward)`` for kernels of a backward pass, then the kernel. The numbers
+are ns and add up to the time of all kernels.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from nsyswrap.analysis.kernel_names import distinct_names
+from nsyswrap.analysis.range_texts import BACKWARD
+from nsyswrap.analysis.range_tree.figures import node_kernels_of
 from nsyswrap.base.constants import NS_PER_S
+from nsyswrap.base.text import printable
 from nsyswrap.base.units import Unit
 from nsyswrap.base.version import version
+from nsyswrap.capture.capture import Capture
 
 if TYPE_CHECKING:
     from nsyswrap.reports.runs.metrics import Family, Labels, Metrics, MetricSample
+
 
 _PREFIX = "nsyswrap"
 # The base unit of a unit, and what a value is divided by.
@@ -23,6 +33,8 @@ _BASE = {Unit.NS: ("seconds", NS_PER_S), Unit.BYTES: ("bytes", 1), Unit.RATIO: (
 _UNITS = {Unit.NS: ("us", 1e3), Unit.BYTES: ("bytes", 1.0), Unit.COUNT: ("count", 1.0)}
 _PERCENT = 100.0
 _BUSY = "gpu_busy"  # larger is better, so its opposite is written
+
+_OUTSIDE, _BACKWARD, _UNNAMED = "(no range)", "(backward)", "(no name)"
 
 
 def openmetrics(metrics: Metrics) -> str:
@@ -113,3 +125,30 @@ def _entry(family: Family, sample: MetricSample, made_by: str) -> dict[str, str 
 
 
 FORMATS = {"openmetrics": openmetrics, "github-benchmark": github_benchmark}
+
+
+def folded(captures: Sequence[Capture], labels: Sequence[str]) -> str:
+    """Return the stacks of all captures, sorted. Labels that are not empty are the outermost frames."""
+    sums: dict[str, int] = {}
+    for capture, label in zip(captures, labels, strict=True):
+        for stack, ns in _stacks(capture, label):
+            sums[stack] = sums.get(stack, 0) + ns
+    return "".join(f"{stack} {ns}\n" for stack, ns in sorted(sums.items()) if ns)
+
+
+def _stacks(capture: Capture, label: str) -> Iterable[tuple[str, int]]:
+    found = node_kernels_of(capture)
+    readable = distinct_names({name for name in found.names if name})
+    columns = (found.node, found.phase, found.name, found.total_ns)
+    for node, phase, name, ns in zip(*(column.tolist() for column in columns), strict=True):
+        frames = [label] if label else []
+        frames += found.tree.path(node) or (_OUTSIDE,)
+        frames += [_BACKWARD] if phase == BACKWARD else []
+        kernel = found.names[name]
+        frames.append(readable[kernel] if kernel else _UNNAMED)
+        yield ";".join(map(_frame, frames)), ns
+
+
+def _frame(name: str) -> str:
+    """Return a name without what separates frames and lines."""
+    return printable(name).replace(";", ",").strip() or _UNNAMED
