@@ -15,7 +15,7 @@ from waiting import wait_until
 
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.run_folder import PROGRAM_ERRORS, PROGRAM_OUTPUT, RunFolder, captures_by_rank, rank_folders
-from nsyswrap.record.batch import run_task
+from nsyswrap.record.batch import launched
 from nsyswrap.record.batch.folder import open_batch
 from nsyswrap.record.batch.ranks_outcome import all_ended
 from nsyswrap.record.program import Program
@@ -64,13 +64,13 @@ def mpirun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     command.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{NO_SLOTS}END\nexit 1\n")
     command.chmod(0o755)
     monkeypatch.setenv("PATH", str(command.parent), prepend=os.pathsep)
-    monkeypatch.setattr(run_task, "_GRACE_S", 0)
+    monkeypatch.setattr(launched, "_GRACE_S", 0)
     return command
 
 
 def run(folder: Path) -> tuple[str, int, str]:
     own = spec(launcher="mpirun")
-    status = run_task.run_launched(own, folder, Program(("train",), "train"), lambda: None, None)
+    status = launched.run(own, folder, Program(("train",), "train"), lambda: None, None)
     assert status == RunFolder(folder).read_status()
     return status.outcome, status.exit_code, status.message
 
@@ -92,7 +92,7 @@ def test_a_signal_is_told_also_if_the_launcher_ends_at_once(tmp_path: Path, mpir
     (tmp_path / "run").mkdir()
     told: list[int] = []
     own, program = spec(launcher="mpirun"), Program(("train",), "train")
-    status = run_task.run_launched(own, tmp_path / "run", program, lambda: told.append(1), None)
+    status = launched.run(own, tmp_path / "run", program, lambda: told.append(1), None)
     assert (status.outcome, told) == ("interrupted", [1])
 
 
