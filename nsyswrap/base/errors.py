@@ -23,8 +23,7 @@ says what is wrong and where. ``hint`` says what to do next. ``str`` of an error
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from nsyswrap.base.lazy import lazy_imports
 
@@ -199,8 +198,7 @@ class ProgramNotFound(NsyswrapError):
 UNREADABLE = (CaptureError, Unavailable, OutputError)
 
 
-@dataclass(frozen=True)
-class UnreadCapture:
+class UnreadCapture(NamedTuple):
     """A capture that cannot be read, by its label and its path, with the reason and what to do.
 
     ``exit_code`` is that of the reason: 65 for a damaged capture, 69 if an nsys is missing, 0 for a run that

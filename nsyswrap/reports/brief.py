@@ -26,7 +26,7 @@ from nsyswrap.base.text import shorten
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.shared import shared_command
 from nsyswrap.reports import NAMES, find_report
-from nsyswrap.reports.answer.line import figures_of
+from nsyswrap.reports.figures import figures_of
 from nsyswrap.reports.wording.advice import words
 from nsyswrap.reports.wording.checks import doubt_texts
 from nsyswrap.reports.wording.notes import joined_texts, note_text

@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.advice import READS, prepare, release_tables
 from nsyswrap.analysis.answer import Answer, answer_of
 from nsyswrap.analysis.correlation import launch_pairs_of
-from nsyswrap.analysis.diagnostics.capture_checks import marked, silent_nvtx
+from nsyswrap.analysis.diagnostics.capture_checks import silent_nvtx
+from nsyswrap.analysis.diagnostics.check import marked
 from nsyswrap.analysis.diagnostics.launch_checks import check_launches
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.no_gpu_work import has_gpu_work, missing_processes

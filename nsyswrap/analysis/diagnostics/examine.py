@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from nsyswrap.analysis.diagnostics import capture_checks, launch_checks, run_checks
-from nsyswrap.analysis.diagnostics.capture_checks import MakesChecks, ok, unknown
+from nsyswrap.analysis.diagnostics.check import MakesChecks, ok, unknown
 from nsyswrap.analysis.finding import CheckResult
 from nsyswrap.analysis.gpu_operations import KINDS
 from nsyswrap.analysis.no_gpu_work import missing_processes, no_gpu_work

@@ -16,15 +16,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, text_codes
 from nsyswrap.analysis.correlation import launch_pairs_of
-from nsyswrap.analysis.diagnostics.capture_checks import (
-    info,
-    marked,
-    ok,
-    unclipped,
-    unclipped_work,
-    unknown,
-    warning,
-)
+from nsyswrap.analysis.diagnostics.check import info, marked, ok, unclipped, unclipped_work, unknown, warning
 from nsyswrap.analysis.finding import CheckResult, Numbers
 from nsyswrap.analysis.gpu_operations import KINDS, GpuOperations, all_processes_known, gpu_operations_of
 from nsyswrap.analysis.names import CLASSES, LAUNCH, call_classes, strip_version

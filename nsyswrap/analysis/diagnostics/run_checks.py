@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from nsyswrap.analysis.conditions import FEWEST_SAMPLES, RunConditions, Spread, WorkingGpu, run_conditions_of
-from nsyswrap.analysis.diagnostics.capture_checks import info, ok, unknown, warning
+from nsyswrap.analysis.diagnostics.check import info, ok, unknown, warning
 from nsyswrap.analysis.finding import CheckResult, Numbers
 from nsyswrap.base.run_facts import INTERVAL_S, Gpu, GpuProcess
 from nsyswrap.capture.capture import Capture

@@ -18,7 +18,7 @@ from nsyswrap.base.text import counted, printable, shorten_all
 from nsyswrap.base.units import Unit, human, moment
 from nsyswrap.render.formats.text import heading
 from nsyswrap.render.page.subject import Subject
-from nsyswrap.reports.answer.line import SentenceFigure
+from nsyswrap.reports.figures import SentenceFigure
 from nsyswrap.reports.table import Column, Table
 
 S = TypeVar("S")  # what a page is about

@@ -54,7 +54,7 @@ from nsyswrap.render.timeline.names import (
     style_of,
 )
 from nsyswrap.reports import find_report
-from nsyswrap.reports.answer.line import step_figures
+from nsyswrap.reports.figures import step_figures
 from nsyswrap.reports.table import Values, read_ahead
 from nsyswrap.reports.wording.checks import why_absent
 

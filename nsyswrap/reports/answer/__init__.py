@@ -8,8 +8,9 @@ from typing import Any
 from nsyswrap.analysis.answer import Answer, DeviceTime, JudgedSteps
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.base.constants import MISSING
-from nsyswrap.reports.answer.line import WIDTH, AnswerLine, figures_of, screen_texts, with_command
+from nsyswrap.reports.answer.line import WIDTH, AnswerLine, screen_texts, with_command
 from nsyswrap.reports.answer.lines import answer_lines
+from nsyswrap.reports.figures import figures_of
 from nsyswrap.reports.wording.advice import words
 from nsyswrap.reports.wording.notes import joined_texts, note_text
 

@@ -4,39 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
-from nsyswrap.analysis.answer import Answer, JudgedSteps
+from nsyswrap.analysis.answer import Answer
 from nsyswrap.base.text import clip, screen_width, wrap
+from nsyswrap.reports.figures import SentenceFigure
 from nsyswrap.reports.wording.states import OTHER_NAME
-
-
-class SentenceFigure(NamedTuple):
-    """A figure in a sentence: its key, its value, and the part of the sentence that says it."""
-
-    key: str
-    value: float
-    text: str
-
-
-def figures_of(answer: Answer) -> dict[str, float]:
-    """Return the figures of an answer by key: the place of each in its JSON."""
-    figures: dict[str, float] = {}
-    if answer.devices:
-        figures["busy_percent"] = answer.share(sum(answer.busy_ns.values()))
-        figures["idle_percent"] = answer.share(sum(answer.idle_ns.values()))
-    if answer.steps is not None:
-        figures |= step_figures(answer.steps)
-    for number, finding in enumerate(answer.findings):
-        if finding.saved_percent is not None:
-            figures[f"findings.{number}.potential_percent"] = finding.saved_percent
-    return figures
-
-
-def step_figures(steps: JudgedSteps) -> dict[str, float]:
-    """Return the figures of the steps that are judged, by key; times in ns."""
-    return {f"steps.{name}": getattr(steps, name) for name in ("count", "mean_ns", "median_ns")}
-
 
 Kind = Literal["verdict", "shares", "finding", "detail", "fact", "doubt", "note"]
 Level = Literal["good", "warning", "bad", ""]

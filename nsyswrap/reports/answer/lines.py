@@ -22,9 +22,7 @@ from nsyswrap.reports.answer.line import (
     AnswerLine,
     Kind,
     Level,
-    SentenceFigure,
     Shares,
-    figures_of,
     first_fitting,
     first_line,
     merged,
@@ -32,6 +30,7 @@ from nsyswrap.reports.answer.line import (
     shares_of,
     whole_percent,
 )
+from nsyswrap.reports.figures import SentenceFigure, figures_of
 from nsyswrap.reports.wording.advice import SAVINGS, words
 from nsyswrap.reports.wording.checks import why_no_gpu_work
 from nsyswrap.reports.wording.notes import joined_texts, note_text

@@ -18,7 +18,6 @@ from nsyswrap.analysis.compare.model import (
 from nsyswrap.analysis.steps.occurrences import is_range
 from nsyswrap.base.text import counted, printable, shorten_all
 from nsyswrap.base.units import duration
-from nsyswrap.reports.answer.line import SentenceFigure
 from nsyswrap.reports.compare.tables import (
     PERCENT,
     arrow,
@@ -30,6 +29,7 @@ from nsyswrap.reports.compare.tables import (
     percent,
     step_cost_ns,
 )
+from nsyswrap.reports.figures import SentenceFigure
 from nsyswrap.reports.wording.comparisons import obstacle_text
 from nsyswrap.reports.wording.notes import joined, note_text
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from nsyswrap.analysis.diagnostics import capture_checks, launch_checks, run_checks
-from nsyswrap.analysis.diagnostics.capture_checks import MakesChecks, marked, unknown
+from nsyswrap.analysis.diagnostics.check import MakesChecks, marked, unknown
 from nsyswrap.analysis.finding import CheckResult
 from nsyswrap.analysis.gpu_operations import KINDS, operation_notes
 from nsyswrap.base.check import Check, Level
