@@ -38,7 +38,7 @@ APART = "record/in_program/hook/"  # runs in Pythons that lack nsyswrap, and cat
 ALLOWED = {
     ("cli/output.py", "pathlib.Path(executable).samefile"): "suppresses OSError",
     ("base/files.py", "os.lstat"): "compares a descriptor, and catches OSError",
-    ("base/folder_lock.py", "os.stat"): "compares a descriptor, and catches OSError",
+    ("base/files.py", "os.stat"): "compares a descriptor, and catches OSError",
     ("record/gpu_users.py", "os.stat"): "of /proc, thousands a second, and catches OSError",
     ("record/gpu_users.py", "proc.stat"): "not of a path",
     ("record/conditions/observer.py", "proc.stat"): "not of a path",

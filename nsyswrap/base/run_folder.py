@@ -26,8 +26,18 @@ from typing import Any, Literal
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, OutputError, Unreadable, UsageError
-from nsyswrap.base.files import head, json_of, open_private, read_json, small_file, typed, user_folder, why
-from nsyswrap.base.folder_lock import is_lock_file, is_locked
+from nsyswrap.base.files import (
+    head,
+    is_lock_file,
+    is_locked,
+    json_of,
+    open_private,
+    read_json,
+    small_file,
+    typed,
+    user_folder,
+    why,
+)
 from nsyswrap.base.lazy import lazy_imports
 
 with lazy_imports():

@@ -15,8 +15,7 @@ from pathlib import Path
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import DamagedCapture, NotACapture, OutputError, Unavailable, Unreadable
-from nsyswrap.base.files import RECORDINGS, head, temporary_folder
-from nsyswrap.base.folder_lock import is_locked
+from nsyswrap.base.files import RECORDINGS, head, is_locked, temporary_folder
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import (
     EXPORT,

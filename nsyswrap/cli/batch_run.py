@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, CommandHint, OutputError, UsageError
-from nsyswrap.base.folder_lock import is_locked, locked
+from nsyswrap.base.files import is_locked, locked
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.recent_runs import note_begun
 from nsyswrap.base.run_folder import BATCH, DEFAULT_BASE, NO_GPU_WORK, RUNS, STATUS, outcome_words

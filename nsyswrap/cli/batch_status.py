@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base import run_facts
 from nsyswrap.base.errors import OutputError
-from nsyswrap.base.folder_lock import holder_here, is_locked, terminate
+from nsyswrap.base.files import holder_here, is_locked, terminate
 from nsyswrap.base.run_folder import outcome_words
 from nsyswrap.base.text import counted, printable, screen_width
 from nsyswrap.cli.output import clear_screen, note, progress_line, say, terminal_layout

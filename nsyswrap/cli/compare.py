@@ -19,8 +19,7 @@ import click
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, CommandHint, OutputError, UsageError, exit_code_of
-from nsyswrap.base.files import write
-from nsyswrap.base.folder_lock import locked
+from nsyswrap.base.files import locked, write
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import PROGRAM_ERRORS, PROGRAM_OUTPUT, claim_output, make_folder, outcome_words
 from nsyswrap.base.text import ascii_layout, printable, quoted

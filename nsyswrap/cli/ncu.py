@@ -13,7 +13,7 @@ from nsyswrap.analysis.advice.context import AdviceContext
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, gpu_operations_of
 from nsyswrap.analysis.judged_process import judged_processes, main_process
 from nsyswrap.analysis.kernel_names import classify, readable
-from nsyswrap.analysis.no_gpu_work.evidence import CaptureEvidence, run_facts
+from nsyswrap.analysis.no_gpu_work import CaptureEvidence, run_facts
 from nsyswrap.analysis.occupancy import blocks_at, multiprocessors
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import CommandHint, NotInCapture, UsageError

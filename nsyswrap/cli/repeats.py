@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import UNREADABLE, OutputError, UnreadCapture, UsageError, exit_code_of, not_read
-from nsyswrap.base.folder_lock import locked
+from nsyswrap.base.files import locked
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.recent_runs import program_of, repeats_in
 from nsyswrap.base.run_folder import EXPORT, RUN, RunFolder, Status, ending, make_folder, outcome_words

@@ -43,7 +43,7 @@ with lazy_imports():
 
     from nsyswrap.cli import report_ranks
     from nsyswrap.render import page
-    from nsyswrap.render.page import subject
+    from nsyswrap.render.page import html
 
 _MOST = 40  # captures of a page
 _HEAD = 2**11  # bytes, in which a page names what wrote it
@@ -94,15 +94,15 @@ def command(
         raise OutputError(
             f"{output} already exists", "use --force to replace it, or name another file with -o"
         )
-    html = _page(opened, members, name if members or is_batch(captures) else "", left_out)
+    document = _page(opened, members, name if members or is_batch(captures) else "", left_out)
     note_replaced(opened.values())
-    for part in dict.fromkeys(map(subject.selection_text, opened.values())):
+    for part in dict.fromkeys(map(html.selection_text, opened.values())):
         if part:
             note(f"nsyswrap: selected: {part}")
     if to_stdout:
-        print_data(html)
+        print_data(document)
     else:
-        write(output, html, follow=named)
+        write(output, document, follow=named)
         note(f"wrote {output}")
     if opening and not webbrowser.open(output.absolute().as_uri()):
         note(f"no browser found: open {output} in a browser")

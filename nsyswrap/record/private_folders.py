@@ -19,7 +19,7 @@ from itertools import count
 from pathlib import Path
 from typing import IO
 
-from nsyswrap.base import folder_lock, paths
+from nsyswrap.base import files, paths
 from nsyswrap.base.errors import OutputError
 from nsyswrap.base.files import ends, shielded
 from nsyswrap.base.run_folder import (
@@ -106,7 +106,7 @@ class WorkFolders:
     @contextmanager
     def guarded(self) -> Iterator[None]:
         """Run a guard that ends the run and clears these folders if this process is killed."""
-        lock = folder_lock.descriptor_of(self.run.path)
+        lock = files.descriptor_of(self.run.path)
         with start_guard(self.token, self.work, self.temporary, lock) as process:
             self._guard = process.stdin
             yield  # after an exception the guard ends the run

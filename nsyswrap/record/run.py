@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nsyswrap.base import paths, run_folder
 from nsyswrap.base.errors import NsyswrapError, OutputError
-from nsyswrap.base.files import shielded, umask
-from nsyswrap.base.folder_lock import locked
+from nsyswrap.base.files import locked, shielded, umask
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys import command, find
 from nsyswrap.base.run_folder import (

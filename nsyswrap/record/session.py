@@ -24,8 +24,16 @@ from typing import Any
 
 from nsyswrap.base import paths, recent_runs
 from nsyswrap.base.errors import NsyswrapError, OutputError, Unavailable, UsageError
-from nsyswrap.base.files import json_of, open_private, shielded, small_file, typed, user_folder
-from nsyswrap.base.folder_lock import is_locked, locked
+from nsyswrap.base.files import (
+    is_locked,
+    json_of,
+    locked,
+    open_private,
+    shielded,
+    small_file,
+    typed,
+    user_folder,
+)
 from nsyswrap.base.nsys import command, find
 from nsyswrap.base.nsys.options import RecordingOptions
 from nsyswrap.base.run_folder import CONDITIONS, EXPORT, RUN, RunFolder, Status, free_space_note, is_full

@@ -20,7 +20,7 @@ from typing import Literal
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, OutputError, Unreadable
-from nsyswrap.base.folder_lock import LOCK, is_lock_file, is_locked, locked
+from nsyswrap.base.files import LOCK, is_lock_file, is_locked, locked
 from nsyswrap.base.paths import Skip
 from nsyswrap.base.recent_runs import begun_runs, is_rank, is_repeat, repeats_in
 from nsyswrap.base.run_facts import batch_of

@@ -12,8 +12,7 @@ import pytest
 from diagnostics_found import found as rows_on
 from tiny_export import DIAGNOSTIC, Row, call, global_id, kernel, memcpy, nvtx, row, write
 
-from nsyswrap.analysis.no_gpu_work import missing_processes, no_gpu_work
-from nsyswrap.analysis.no_gpu_work.evidence import run_facts, was_traced
+from nsyswrap.analysis.no_gpu_work import missing_processes, no_gpu_work, run_facts, was_traced
 from nsyswrap.api import CaptureReader, open_capture
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.run_folder import EXPORT, RUN, RunFolder, Status

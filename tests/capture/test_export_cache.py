@@ -11,7 +11,7 @@ from tiny_export import KERNEL, kernel, row, write
 
 from nsyswrap import open_capture
 from nsyswrap.base.errors import DamagedCapture, NotACapture, Unavailable
-from nsyswrap.base.folder_lock import locked
+from nsyswrap.base.files import locked
 from nsyswrap.base.nsys import command, find
 from nsyswrap.base.run_folder import EXPORT, RECORDING, REPORT, RUN, WORK
 from nsyswrap.capture import open as opening

@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 from tiny_export import call, kernel, row, write
 
 from nsyswrap.base.errors import CommandHint, OutputError
-from nsyswrap.base.folder_lock import locked
+from nsyswrap.base.files import locked
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -172,7 +172,7 @@ def test_an_error_has_the_command_that_it_names(cli: Cli, words: list[str], reme
 def test_a_folder_in_use_can_be_tried_again(tmp_path: Path) -> None:
     hint = CommandHint.of(["nsyswrap", "batch", "wait", "a b"], "`{}` waits for its runs")
     assert hint == "`nsyswrap batch wait 'a b'` waits for its runs"
-    code = "import sys; from pathlib import Path; from nsyswrap.base.folder_lock import locked"
+    code = "import sys; from pathlib import Path; from nsyswrap.base.files import locked"
     program = f"{code}\nwith locked(Path('.'), 'a test'): print('in', flush=True); sys.stdin.read()"
     pipe = subprocess.PIPE
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -95,7 +95,7 @@ def test_ending_the_batch_of_another_user(ordinary: RunIn, tmp_path: Path) -> No
     code = f"""
 import os, socket, sys  # socket: as that user, Python may not be able to import it
 from pathlib import Path
-from nsyswrap.base.folder_lock import locked
+from nsyswrap.base.files import locked
 os.setuid({foreign.SOMEBODY})
 with locked(Path(), "a batch"):
     print("locked", flush=True)

@@ -15,7 +15,7 @@ import pytest
 from file_accesses import accesses
 
 from nsyswrap.base.errors import OutputError
-from nsyswrap.base.folder_lock import LOCK, holder_here, is_lock_file, is_locked, locked
+from nsyswrap.base.files import LOCK, holder_here, is_lock_file, is_locked, locked
 from nsyswrap.base.nsys.options import RecordingOptions
 from nsyswrap.base.run_facts import batch_of
 from nsyswrap.base.run_folder import CLAIM, DIGEST, SPEC, STATUS, RunFolder, Status
@@ -39,7 +39,7 @@ DONE = Status("done", 0, 0, 0)
 HOLDS = """
 import sys, time
 from pathlib import Path
-from nsyswrap.base.folder_lock import locked
+from nsyswrap.base.files import locked
 with locked(Path(sys.argv[1]), "a test"):
     print("held", flush=True)
     time.sleep(600)

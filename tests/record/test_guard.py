@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from waiting import PATIENCE_S, wait_until
 
-from nsyswrap.base.folder_lock import LOCK, descriptor_of, is_locked, locked
+from nsyswrap.base.files import LOCK, descriptor_of, is_locked, locked
 from nsyswrap.record import guard
 
 PROGRAM = "import os, signal, time; {}print(os.getpid(), flush=True); time.sleep(600)"

@@ -20,7 +20,7 @@ from waiting import PATIENCE_S, wait_until
 
 from nsyswrap import api
 from nsyswrap.base.errors import OutputError
-from nsyswrap.base.folder_lock import is_locked, locked
+from nsyswrap.base.files import is_locked, locked
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.nsys.find import judge
 from nsyswrap.base.nsys.options import RecordingOptions

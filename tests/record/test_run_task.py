@@ -14,7 +14,7 @@ import pytest
 from conftest import Cli
 from waiting import PATIENCE_S
 
-from nsyswrap.base.folder_lock import locked
+from nsyswrap.base.files import locked
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.nsys.options import OPTIONS, RecordingOptions
 from nsyswrap.base.run_folder import (

@@ -10,7 +10,7 @@ from batch_folders import batch_of, captured, claimed, ended, planned
 
 from nsyswrap.base import recent_runs
 from nsyswrap.base.errors import OutputError
-from nsyswrap.base.folder_lock import LOCK, locked
+from nsyswrap.base.files import LOCK, locked
 from nsyswrap.base.run_folder import (
     BATCH,
     CLAIM,

@@ -17,7 +17,7 @@ from conftest import ROOT
 from slurm_cluster import Cluster, running_cluster
 from waiting import PATIENCE_S, wait_until
 
-from nsyswrap.base.folder_lock import LOCK
+from nsyswrap.base.files import LOCK
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.run_folder import EXPORT
 

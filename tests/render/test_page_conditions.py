@@ -11,8 +11,8 @@ from tiny_export import everything, kernel, opened
 from nsyswrap.api import CaptureReader
 from nsyswrap.base.run_facts import Conditions, Git, Host
 from nsyswrap.render.page import render
+from nsyswrap.render.page.html import Subject
 from nsyswrap.render.page.sections.summary import CONDITIONS
-from nsyswrap.render.page.subject import Subject
 
 # As in tests/analysis/test_conditions.py: 19 samples, from 1.2 s to 3.0 s.
 WORK = kernel("k", 1050 * MS, 2950 * MS)

@@ -19,9 +19,9 @@ from tiny_export import call, kernel, memcpy, nvtx, opened, write
 
 from nsyswrap.api import CaptureReader, open_capture
 from nsyswrap.render.page import render
+from nsyswrap.render.page.html import Subject
 from nsyswrap.render.page.sections import timeline
 from nsyswrap.render.page.sections.tables import latencies
-from nsyswrap.render.page.subject import Subject
 from nsyswrap.render.page.timeline import KeptEvents, density, level, pack
 from nsyswrap.render.timeline.lanes import ranges_left_out, streams, threads
 

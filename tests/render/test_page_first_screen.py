@@ -13,7 +13,7 @@ from tiny_export import call, kernel, opened
 
 from nsyswrap.api import open_capture
 from nsyswrap.render.page import render
-from nsyswrap.render.page.charts import ChartColumn, Layer, strip, ticks
+from nsyswrap.render.page.html import ChartColumn, Layer, strip, ticks
 
 if TYPE_CHECKING:
     from pathlib import Path

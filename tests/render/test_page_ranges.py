@@ -11,8 +11,8 @@ from made_modules import Training, training
 from tiny_export import call, kernel, opened
 
 from nsyswrap.render.page import render
+from nsyswrap.render.page.html import Subject
 from nsyswrap.render.page.sections.tables import ranges
-from nsyswrap.render.page.subject import Subject
 
 if TYPE_CHECKING:
     from browser import Visit

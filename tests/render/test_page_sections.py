@@ -10,9 +10,8 @@ from tiny_export import everything, kernel, opened, row, write
 
 from nsyswrap.api import open_capture
 from nsyswrap.render.page import render, sections
-from nsyswrap.render.page.html import Markup, Section, element, section
+from nsyswrap.render.page.html import Markup, Section, Subject, element, section
 from nsyswrap.render.page.sections import SECTIONS
-from nsyswrap.render.page.subject import Subject
 
 
 def test_every_module_is_listed_and_every_listed_one_is_there() -> None:

@@ -16,8 +16,7 @@ from nsyswrap.analysis.arrays.groups import distinct, group_keys
 from nsyswrap.analysis.diagnostics.check import info, marked, ok, unclipped, unknown, warning
 from nsyswrap.analysis.finding import CheckResult
 from nsyswrap.analysis.names import strip_version
-from nsyswrap.analysis.no_gpu_work import missing_processes
-from nsyswrap.analysis.no_gpu_work.evidence import was_traced
+from nsyswrap.analysis.no_gpu_work import missing_processes, was_traced
 from nsyswrap.analysis.nvtx_ranges import xla_broke_import
 from nsyswrap.base.check import Level
 from nsyswrap.base.constants import MISSING

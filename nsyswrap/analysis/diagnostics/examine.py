@@ -10,8 +10,7 @@ from nsyswrap.analysis.diagnostics import capture_checks, launch_checks, run_che
 from nsyswrap.analysis.diagnostics.check import MakesChecks, ok, unknown
 from nsyswrap.analysis.finding import CheckResult
 from nsyswrap.analysis.gpu_operations import KINDS
-from nsyswrap.analysis.no_gpu_work import missing_processes, no_gpu_work
-from nsyswrap.analysis.no_gpu_work.evidence import program_failed, run_facts
+from nsyswrap.analysis.no_gpu_work import missing_processes, no_gpu_work, program_failed, run_facts
 from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, NotInCapture
 from nsyswrap.base.files import tail

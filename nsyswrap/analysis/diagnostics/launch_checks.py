@@ -20,7 +20,7 @@ from nsyswrap.analysis.diagnostics.check import info, marked, ok, unclipped, unc
 from nsyswrap.analysis.finding import CheckResult, Numbers
 from nsyswrap.analysis.gpu_operations import KINDS, GpuOperations, all_processes_known, gpu_operations_of
 from nsyswrap.analysis.names import CLASSES, LAUNCH, call_classes, strip_version
-from nsyswrap.analysis.no_gpu_work.evidence import was_traced
+from nsyswrap.analysis.no_gpu_work import was_traced
 from nsyswrap.base.check import Level
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture import schema

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, OutputError, Unreadable
-from nsyswrap.base.files import read_json, typed, why
-from nsyswrap.base.folder_lock import is_lock_file, is_locked
+from nsyswrap.base.files import is_lock_file, is_locked, read_json, typed, why
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import (
     BATCH,

@@ -21,7 +21,7 @@ from typing import Literal
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import NsyswrapError, OutputError, Unavailable
-from nsyswrap.base.folder_lock import locked
+from nsyswrap.base.files import locked
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import CLAIM, STATUS, RunFolder, Status, existing, share_of
 from nsyswrap.record.batch import executors

@@ -17,9 +17,7 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import shorten, without_folders
 from nsyswrap.base.units import duration
 from nsyswrap.base.version import version
-from nsyswrap.render.page.charts import hue_rules, textures
-from nsyswrap.render.page.html import Markup, element, section
-from nsyswrap.render.page.subject import Subject
+from nsyswrap.render.page.html import Markup, Subject, element, hue_rules, section, textures
 from nsyswrap.reports.answer.lines import part_name
 from nsyswrap.reports.ranks import make_job
 

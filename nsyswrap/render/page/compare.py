@@ -13,8 +13,19 @@ from nsyswrap.base.units import Unit, duration
 from nsyswrap.render.colors import VERDICTS, Style
 from nsyswrap.render.comparison import DIFFER, ChangedItem, ComparedCause, ComparisonRows, row_names
 from nsyswrap.render.page import document
-from nsyswrap.render.page.charts import BarPart, filled, stacked_bar, swatch
-from nsyswrap.render.page.html import Markup, Section, element, folded_table, marked, open_table, section
+from nsyswrap.render.page.html import (
+    BarPart,
+    Markup,
+    Section,
+    element,
+    filled,
+    folded_table,
+    marked,
+    open_table,
+    section,
+    stacked_bar,
+    swatch,
+)
 from nsyswrap.render.timeline.names import kind_of, name_of, style_of
 from nsyswrap.reports.compare.conclusion import signed
 from nsyswrap.reports.compare.tables import group_table

@@ -21,7 +21,7 @@ from nsyswrap.analysis.arrays.codes import TextColumn
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, READS, operation_notes
 from nsyswrap.analysis.judged_process import chosen_views
-from nsyswrap.analysis.no_gpu_work.evidence import run_facts
+from nsyswrap.analysis.no_gpu_work import run_facts
 from nsyswrap.analysis.range_tree import READS as TREE_READS
 from nsyswrap.analysis.range_tree.figures import node_kernels_of
 from nsyswrap.analysis.range_tree.tree import node_labels, numbered

@@ -24,7 +24,7 @@ from nsyswrap.analysis.arrays.groups import GroupBy, group_keys
 from nsyswrap.analysis.finding import Note
 from nsyswrap.analysis.gpu_operations import KINDS, GpuOperations, gpu_operations_of, operation_notes
 from nsyswrap.analysis.launches import READS
-from nsyswrap.analysis.no_gpu_work.evidence import was_traced
+from nsyswrap.analysis.no_gpu_work import was_traced
 from nsyswrap.analysis.nvtx_ranges import ALL, range_labels
 from nsyswrap.analysis.timing_audit import (
     COMPLETE,

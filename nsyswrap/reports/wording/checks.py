@@ -10,8 +10,7 @@ from nsyswrap.analysis.diagnostics.run_checks import doubts
 from nsyswrap.analysis.finding import CheckResult, Numbers
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, MEMCPY, MEMSET
 from nsyswrap.analysis.names import RESULTS
-from nsyswrap.analysis.no_gpu_work import has_gpu_work, no_gpu_work
-from nsyswrap.analysis.no_gpu_work.evidence import run_facts, was_traced
+from nsyswrap.analysis.no_gpu_work import has_gpu_work, no_gpu_work, run_facts, was_traced
 from nsyswrap.base.check import CUDA_BUILD, Check
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.options import SILENT_NVTX

@@ -8,7 +8,7 @@ import pytest
 from step_drawings import LENGTH, Drawing, every, numbers, only, starts
 
 from nsyswrap.analysis.finding import Note
-from nsyswrap.analysis.steps.launch_sequence import _candidates
+from nsyswrap.analysis.steps.loops import _candidates
 
 
 def loop(steps: int, names: str = "abc") -> Drawing:

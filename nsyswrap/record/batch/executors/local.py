@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from nsyswrap.record.batch.folder import Batch, RunState
 
 with lazy_imports():  # --help needs none of these
-    from nsyswrap.base import folder_lock, run_folder
+    from nsyswrap.base import files, run_folder
     from nsyswrap.base.nsys import find
     from nsyswrap.record import process_watch
     from nsyswrap.record.batch import folder
@@ -79,14 +79,14 @@ class _LocalExecutor(Executor):
 
     def cancel(self, batch: Batch) -> int:
         """End runs that a killed batch left running. A living batch ends its own runs."""
-        if folder_lock.holder_here(batch.folder):
+        if files.holder_here(batch.folder):
             return 0
         claims = [
             state.claim for state in batch.survey().values() if state.state == "running" and state.claim
         ]
         pids = [claim.pid for claim in claims if claim.host == socket.gethostname() and not claim.job]
         for pid in pids:
-            folder_lock.terminate(pid)
+            files.terminate(pid)
         return len(pids)
 
 

@@ -23,8 +23,17 @@ from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.capture.intervals import union
-from nsyswrap.render.page.html import ROWS, Markup, Section, element, folded_table, joined, missing, section
-from nsyswrap.render.page.subject import Subject
+from nsyswrap.render.page.html import (
+    ROWS,
+    Markup,
+    Section,
+    Subject,
+    element,
+    folded_table,
+    joined,
+    missing,
+    section,
+)
 from nsyswrap.reports.ranks import make
 from nsyswrap.reports.table import Column, Schema, Table, table_of
 from nsyswrap.reports.wording.notes import note_texts

@@ -19,18 +19,21 @@ from nsyswrap.base.units import duration, percent
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.selection import process_ids
 from nsyswrap.render.colors import REST, state_color
-from nsyswrap.render.page.charts import ChartColumn, Layer, strip, strip_legend
 from nsyswrap.render.page.html import (
+    ChartColumn,
+    Layer,
     Markup,
     Section,
+    Subject,
     element,
     folded_table,
     in_parts,
     joined,
     missing,
     section,
+    strip,
+    strip_legend,
 )
-from nsyswrap.render.page.subject import Subject
 from nsyswrap.reports.insight.step_budget import OUTLIER, STATE_COLUMNS, STEP
 from nsyswrap.reports.wording.states import OTHER_NAME, state_name
 

@@ -17,10 +17,11 @@ from nsyswrap.base.run_facts import Gpu, Host
 from nsyswrap.base.text import counted, shorten, without_folders
 from nsyswrap.base.units import Unit, human, percent
 from nsyswrap.render.colors import REST, state_color
-from nsyswrap.render.page.charts import BarPart, stacked_bar
 from nsyswrap.render.page.html import (
+    BarPart,
     Markup,
     Section,
+    Subject,
     element,
     folded_table,
     in_parts,
@@ -28,10 +29,11 @@ from nsyswrap.render.page.html import (
     marked,
     missing,
     section,
+    selection_text,
     side_by_side,
+    stacked_bar,
     verdict_paragraphs,
 )
-from nsyswrap.render.page.subject import Subject, selection_text
 from nsyswrap.reports.answer import AnswerLine, answer_lines, with_command
 from nsyswrap.reports.answer.line import shares_of, whole_percent
 from nsyswrap.reports.answer.lines import part_name

@@ -18,22 +18,24 @@ from nsyswrap.base.units import Unit, duration, human, percent
 from nsyswrap.capture.capture import Capture
 from nsyswrap.render import colors
 from nsyswrap.render.colors import LAUNCHES, kernel_color
-from nsyswrap.render.page.charts import filled, single_bar, swatch
 from nsyswrap.render.page.html import (
     NAME_WIDTH,
     Markup,
     Section,
+    Subject,
     both_parts,
     element,
     empty,
+    filled,
     folded_table,
     joined,
     kernel_name,
     missing,
     section,
+    single_bar,
+    swatch,
     verdict_paragraphs,
 )
-from nsyswrap.render.page.subject import Subject
 from nsyswrap.reports.table import Column, Schema, Table, table_of
 
 _MOST_GAPS = 50  # in the table of the longest gaps

@@ -16,9 +16,7 @@ from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.render.colors import Style
-from nsyswrap.render.page.charts import swatch
-from nsyswrap.render.page.html import Markup, Section, data, element, folded_table, section
-from nsyswrap.render.page.subject import Subject
+from nsyswrap.render.page.html import Markup, Section, Subject, data, element, folded_table, section, swatch
 from nsyswrap.render.page.timeline import KeptEvents, Picture, focus, longest_gaps, script_data
 from nsyswrap.render.timeline.lanes import Lane, curves, idle, ranges_left_out, steps, streams, threads
 from nsyswrap.render.timeline.names import RANGES
