@@ -137,8 +137,8 @@ class StreamOrder:
         """Return the operations of a stream by launch, equal ones by start, and when they were launched."""
         if stream not in self._launched:
             rows = self._rows[stream]
-            rows = rows[self._call[rows] >= 0]
-            times = self.launched_ns(rows)
+            call = self._call[rows]
+            times, rows = self._called_ns[call[call >= 0]], rows[call >= 0]
             if (times[1:] < times[:-1]).any():  # mostly they start as they were launched
                 order = np.argsort(times, kind="stable")
                 rows, times = rows[order], times[order]

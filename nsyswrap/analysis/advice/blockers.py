@@ -10,7 +10,7 @@ from nsyswrap.analysis.arrays.groups import largest_first
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, communicating, gpu_operations_of, positions_of
 from nsyswrap.analysis.packed import packed_names
 from nsyswrap.analysis.stream_order import UNSURE, stream_order
-from nsyswrap.capture.intervals import intersection, union
+from nsyswrap.capture.intervals import difference, intersection, union
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,22 +24,23 @@ _MORE, _NEVER = 4, np.iinfo(np.int64).max
 _MOST = 2_000  # operations that are followed: those with most of the time
 
 
-def blocked(context: AdviceContext, marks: NDArray[Any], cover: IntervalSet) -> dict[str, Any]:
+def blocked(context: AdviceContext, marks: NDArray[Any], beside: IntervalSet) -> dict[str, Any]:
     """Return the numbers on operations that waited on the GPU for marked ones; empty if none did.
 
-    ``blocked_ns`` is the part of the cover in which the next operation of the device had been launched and
-    waited for a marked one. ``blocked_kernel`` is the name of the kernel that waited longest, empty if other
+    ``beside`` is the typical time in which what hides the marked ones ran. ``blocked_ns`` is the rest of
+    their time in which the next operation of the device had been launched and waited for a marked one.
+    ``blocked_kernel`` is the name of the kernel that waited longest, empty if other
     operations did. ``same_stream``: most of it in its own stream, not for an event of another one.
     """
-    found = list(_blocked(context, _longest(context, marks, cover), marks))
+    found = list(_blocked(context, _longest(context, marks, beside), marks))
     if not found:
         return {}
     blocker, waiter, start, end = (np.array(values) for values in zip(*found, strict=True))
-    waited_ns = cover.within(start, end)
+    waited_ns = _alone_ns(context, beside, start, end)
     every = gpu_operations_of(context.capture.whole)
     same = every.stream[blocker] == every.stream[waiter]
     return {
-        "blocked_ns": intersection(union(start, end), cover).length,
+        "blocked_ns": difference(context.of_typical(union(start, end)), beside).length,
         "blocked_kernel": _longest_kernel(context, waiter, waited_ns),
         "same_stream": bool(2 * waited_ns[same].sum() > waited_ns.sum()),
     }
@@ -82,20 +83,26 @@ def _longest_kernel(context: AdviceContext, rows: NDArray[Any], waited_ns: NDArr
     return texts[int(np.bincount(codes[every.row[rows[kernels]]], waited_ns[kernels]).argmax())] or ""
 
 
-def _longest(context: AdviceContext, marks: NDArray[Any], cover: IntervalSet) -> NDArray[Any]:
-    """Return the positions of the marked operations that run for longest in a cover, ascending."""
-    rows = np.flatnonzero(marks)
+def _longest(context: AdviceContext, marks: NDArray[Any], beside: IntervalSet) -> NDArray[Any]:
+    """Return the positions of the marked operations that run alone for longest, ascending."""
+    operations, rows = context.operations, np.flatnonzero(marks)
     took = context.duration_ns(rows)
-    inside = np.sort(_within(context, rows[largest_first(took, _MORE * _MOST)], cover))
-    rows = rows[took >= inside[-_MOST:].min(initial=_NEVER)]  # so many run for longer than the others
-    time_ns = _within(context, rows, cover)
+
+    def alone_ns(rows: NDArray[Any]) -> NDArray[Any]:
+        return _alone_ns(context, beside, operations.start_ns[rows], operations.end_ns[rows])
+
+    alone = np.sort(alone_ns(rows[np.sort(largest_first(took, _MORE * _MOST))]))
+    rows = rows[took >= alone[-_MOST:].min(initial=_NEVER)]  # so many run for longer than the others
+    time_ns = alone_ns(rows)
     chosen = largest_first(time_ns, _MOST)
     return np.sort(rows[chosen[time_ns[chosen] > 0]])
 
 
-def _within(context: AdviceContext, rows: NDArray[Any], cover: IntervalSet) -> NDArray[Any]:
-    """Return the time of operations in a cover, in ns."""
-    return cover.within(context.operations.start_ns[rows], context.operations.end_ns[rows])
+def _alone_ns(
+    context: AdviceContext, beside: IntervalSet, start: NDArray[Any], end: NDArray[Any]
+) -> NDArray[Any]:
+    """Return the typical time without ``beside`` in each of these intervals, in ns."""
+    return context.typical.within(start, end) - beside.within(start, end)  # type: ignore[no-any-return]
 
 
 def _blocked(

@@ -18,7 +18,8 @@ def exposed_communication(context: AdviceContext) -> Iterator[Finding]:
     if not communicates.any():
         return
     running = context.running(communicates)
-    cover = difference(running, context.running(operations.computes & ~communicates))
+    beside = context.running(operations.computes & ~communicates)
+    cover = difference(running, beside)
     if not context.worth(cover.length):
         return
     yield context.finding(
@@ -28,7 +29,7 @@ def exposed_communication(context: AdviceContext) -> Iterator[Finding]:
         exposed_ns=cover.length,
         running_ns=running.length,
         overlapped_ns=running.length - cover.length,
-        **blocked(context, communicates, cover),
+        **blocked(context, communicates, beside),
     )
 
 

@@ -39,8 +39,10 @@ from nsyswrap.analysis.launch_bound import back_to_back, ended_by
 from nsyswrap.analysis.launches import Launches, launches_of
 from nsyswrap.analysis.names import calls_named, full_names
 from nsyswrap.capture.intervals import NOTHING, IntervalSet, difference, intersection, union
+from nsyswrap.capture.schema import PAGEABLE, TINY_BYTES, TO_HOST
 
 WORTH_PERCENT = 5.0  # of the time judged; less is not worth a finding
+_LAUNCHES, _SHORT_NS = 3, 10_000  # durations of kernels that launching limits, the former in launches
 _LOADS = re.compile("cu(da)?((Module|Library)Load|LinkComplete)")
 
 
@@ -83,6 +85,12 @@ class AdviceContext:
     def launches(self) -> Launches:
         """The launches of the part."""
         return launches_of(self.capture)
+
+    @cached_property
+    def median_launch_ns(self) -> float | None:
+        """The median time in repeated launch calls in ns; None without any."""
+        repeats = self.launches.narrow_api_ns[~self.launches.first]
+        return float(np.median(repeats)) if len(repeats) else None
 
     @cached_property
     def typical(self) -> IntervalSet:
@@ -193,9 +201,37 @@ class AdviceContext:
         return self.most_saved_ns(intersection(idle, self.judged.window))
 
     @cached_property
+    def copies(self) -> ExplicitCopies:
+        """The explicit copies of the part."""
+        return ExplicitCopies(self)
+
+    @cached_property
+    def long_kernels(self) -> NDArray[Any]:
+        """The positions of the kernels of the typical time that launching does not limit.
+
+        They take three times as long as the shortest launch, as others wait for room in the queue; in graphs,
+        and where launches are not recorded, 10 us.
+        """
+        operations, launches = self.operations, self.launches
+        calls_ns = launches.narrow_api_ns[~launches.of_graph & ~launches.first]
+        short = _LAUNCHES * int(calls_ns.min()) if len(calls_ns) else _SHORT_NS
+        marks = (operations.kind == KINDS.index(KERNEL)) & self.typical.holds(operations.start_ns)
+        return np.flatnonzero(marks & (operations.end_ns - operations.start_ns >= short))
+
+    @cached_property
     def kinds(self) -> GapKinds:
         """What the gaps are about."""
         return GapKinds(self)
+
+    @cached_property
+    def copy_kind(self) -> NDArray[Any]:
+        """The kind of the copy that ends each gap; only that of gaps that a copy ends has a meaning."""
+        gaps, copying = self.gaps, self.kinds.copying
+        kind = np.zeros(len(gaps), np.int64)
+        if copying.any():
+            rows = gaps.operations.row[gaps.after[copying]]
+            kind[copying] = self.capture.whole.columns(MEMCPY, "copy_kind")["copy_kind"][rows]
+        return kind
 
     def worth(self, ns: int) -> bool:
         """Return True if a time is a large enough share of the window for a finding."""
@@ -223,6 +259,22 @@ class AdviceContext:
     def fact(self, kind: FindingKind, evidence: IntervalSet, source: str, **numbers: Any) -> Finding:
         """Return a fact about this part, which names no cost."""
         return Finding(kind, numbers, evidence, None, "measured", source, self.window_ns)
+
+
+class ExplicitCopies:
+    """The explicit copies of a part: positions in ``context.operations``, sizes, and marks."""
+
+    def __init__(self, context: AdviceContext) -> None:
+        operations = context.operations
+        self.rows = np.flatnonzero((operations.kind == KINDS.index(MEMCPY)) & ~operations.migration)
+        fields = ("bytes", "src_kind", "dst_kind", "copy_kind")
+        whole = context.capture.whole
+        row = operations.row[self.rows]
+        columns = whole.columns(MEMCPY, *fields) if len(row) else dict.fromkeys(fields, row)
+        self.size, source, target, kind = (columns[field][row] for field in fields)
+        self.kind = kind
+        self.tiny = (self.size <= TINY_BYTES) & (kind != TO_HOST)
+        self.pageable = ((source == PAGEABLE) | (target == PAGEABLE)) & (self.size > TINY_BYTES)
 
 
 class GapKinds:
@@ -262,9 +314,8 @@ class GapKinds:
 
 def _launch_call_ns(context: AdviceContext) -> float:
     """Return the median time in repeated launch calls; without any, in calls that start GPU work; in ns."""
-    repeats = context.launches.narrow_api_ns[~context.launches.first]
-    if len(repeats):
-        return float(np.median(repeats))
+    if context.median_launch_ns is not None:
+        return context.median_launch_ns
     calls = ascending(context.operations.call[context.operations.call >= 0])
     if not len(calls):
         return 0.0

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.advice.context import AdviceContext, loads_in_gaps
 from nsyswrap.analysis.advice.replay import gained_without_waits
 from nsyswrap.analysis.finding import Finding
-from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY, communicating
+from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, communicating
 from nsyswrap.analysis.launches import calls_selected
 from nsyswrap.analysis.names import CLASSES, SYNCHRONISE, call_classes, calls_named
 from nsyswrap.analysis.nvtx_ranges import domain_names, texts_and_domains
@@ -43,17 +43,17 @@ def launch_bound(context: AdviceContext) -> Iterator[Finding]:
     inside = context.idle(gaps, ("launch",))
     between = joined(context.idle(gaps, ("call",)), context.idle(gaps & ~kinds.long_host, ("host",)))
     cover = joined(inside, between)
-    repeats = context.launches.of(~context.launches.first)
-    if not (context.worth(cover.length) and inside.length and len(repeats)):
+    if not (context.worth(cover.length) and inside.length) or context.median_launch_ns is None:
         return
+    works_ns = context.launches.narrow_gpu_ns[~context.launches.first]
     yield context.finding(
         "launch_bound",
         cover,
         "launch_overhead",
         bounds=_bounds(context, cover),
-        launches=len(repeats),
-        median_launch_ns=float(np.median(repeats.api_ns)),
-        median_work_ns=float(np.median(repeats.gpu_ns)),
+        launches=len(works_ns),
+        median_launch_ns=context.median_launch_ns,
+        median_work_ns=float(np.median(works_ns)),
         inside_ns=inside.length,
         between_ns=between.length,
     )
@@ -123,20 +123,10 @@ def _for_input(context: AdviceContext) -> NDArray[Any]:
     marks: NDArray[Any] = kinds.long_host & ~kinds.loading
     waited = waits_in_host_code(context)
     if waited is None:
-        marks &= kinds.copying & (copy_kind(context) == TO_DEVICE)
+        marks &= kinds.copying & (context.copy_kind == TO_DEVICE)
     else:
         marks &= waited > _MOST * gaps.parts["host"]
     return marks
-
-
-def copy_kind(context: AdviceContext) -> NDArray[Any]:
-    """Return the kind of the copy that ends each gap; only that of gaps that a copy ends has a meaning."""
-    gaps, kinds = context.gaps, context.kinds
-    kind = np.zeros(len(gaps), np.int64)
-    if kinds.copying.any():
-        rows = gaps.operations.row[gaps.after[kinds.copying]]
-        kind[kinds.copying] = context.capture.whole.columns(MEMCPY, "copy_kind")["copy_kind"][rows]
-    return kind
 
 
 def synchronizing(context: AdviceContext) -> Iterator[Finding]:
@@ -145,7 +135,7 @@ def synchronizing(context: AdviceContext) -> Iterator[Finding]:
     If the waits cost little while launches or host code are as slow, what they are a part of counts.
     """
     kinds = context.kinds
-    small_result = kinds.copying & (copy_kind(context) == TO_HOST)
+    small_result = kinds.copying & (context.copy_kind == TO_HOST)
     gaps = (kinds.waited & ~kinds.copying) | small_result
     cover = joined(context.idle(gaps, _CALLS), context.idle(gaps & ~kinds.long_host, ("host",)))
     if not context.worth(cover.length):

@@ -19,7 +19,6 @@ from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import IntervalSet, difference, intersection, joined
 from nsyswrap.capture.schema import (
     PAGE_FAULT,
-    PAGEABLE,
     PINNED,
     SPANS,
     TINY_BYTES,
@@ -36,22 +35,6 @@ _LARGE_BYTES = 1_000_000  # of a copy that shows what the link can do
 _IN_A_COPY = ("copy", "synchronise", "call")
 
 
-class _Copies:
-    """The explicit copies of a part: positions in ``context.operations``, sizes, and marks."""
-
-    def __init__(self, context: AdviceContext) -> None:
-        operations = context.operations
-        self.rows = np.flatnonzero((operations.kind == KINDS.index(MEMCPY)) & ~operations.migration)
-        fields = ("bytes", "src_kind", "dst_kind", "copy_kind")
-        whole = context.capture.whole
-        row = operations.row[self.rows]
-        columns = whole.columns(MEMCPY, *fields) if len(row) else dict.fromkeys(fields, row)
-        self.size, source, target, kind = (columns[field][row] for field in fields)
-        self.kind = kind
-        self.tiny = (self.size <= TINY_BYTES) & (kind != TO_HOST)
-        self.pageable = ((source == PAGEABLE) | (target == PAGEABLE)) & (self.size > TINY_BYTES)
-
-
 def pageable(context: AdviceContext) -> Iterator[Finding]:
     """Yield a finding if copies from or to pageable memory leave the GPU without compute.
 
@@ -59,7 +42,7 @@ def pageable(context: AdviceContext) -> Iterator[Finding]:
     is known if the run has a large copy of pinned memory, or if the link was recorded with the run. Launches
     after copies to the device come earlier, as the host no longer waits for these.
     """
-    copies = _Copies(context)
+    copies = context.copies
     rows = copies.rows[copies.pageable]
     before = _idle_before(context, rows)
     cover = joined(_exposed(context, rows), before)
@@ -118,7 +101,7 @@ def not_overlapped(context: AdviceContext) -> Iterator[Finding]:
 
     Copies inside a GPU take the memory from kernels beside them: they have a finding of their own.
     """
-    copies = _Copies(context)
+    copies = context.copies
     crosses = copies.kind != WITHIN_DEVICE
     rows = copies.rows[crosses & ~copies.pageable & (copies.size > TINY_BYTES)]
     copying, exposed = context.running(rows), _exposed(context, rows)
@@ -135,7 +118,7 @@ def not_overlapped(context: AdviceContext) -> Iterator[Finding]:
         exposed_ns=exposed.length,
         copies_ns=copying.length,
         kernels_alone_ns=alone,
-        **blocked(context, context.marks(rows), exposed),
+        **blocked(context, context.marks(rows), context.compute),
         **_integrated(context.capture.whole),
     )
 
@@ -145,7 +128,7 @@ def copy_bound(context: AdviceContext) -> Iterator[Finding]:
 
     The kernels there are already run beside copies, or are too short to be worth it.
     """
-    copies = _Copies(context)
+    copies = context.copies
     crosses = (copies.kind == TO_DEVICE) | (copies.kind == TO_HOST)
     chosen = crosses & ~copies.pageable & (copies.size > TINY_BYTES)
     rows = copies.rows[chosen]
@@ -177,12 +160,14 @@ def copy_bound(context: AdviceContext) -> Iterator[Finding]:
 
 def slow_link(context: AdviceContext) -> Iterator[Finding]:
     """Yield the rate of large pinned copies if it is less than half of the recorded peak of the link."""
-    copies, peak = _Copies(context), host_link_bytes_per_ns(context.capture.whole)
+    copies, peak = context.copies, host_link_bytes_per_ns(context.capture.whole)
+    if peak is None:
+        return
     crosses = (copies.kind == TO_DEVICE) | (copies.kind == TO_HOST)
     chosen = crosses & ~copies.pageable & (copies.size >= _LARGE_BYTES)
     rows = copies.rows[chosen]
     cover = context.running(rows)
-    if peak is None or not context.worth(cover.length):
+    if not context.worth(cover.length):
         return
     rate = int(copies.size[chosen].sum()) / int(context.duration_ns(rows).sum())
     if rate < _SLOW * peak:
@@ -192,7 +177,7 @@ def slow_link(context: AdviceContext) -> Iterator[Finding]:
 
 def tiny(context: AdviceContext) -> Iterator[Finding]:
     """Yield a finding if many small copies keep the GPU from computing."""
-    copies = _Copies(context)
+    copies = context.copies
     rows = copies.rows[copies.tiny]
     if len(rows) < _MANY:
         return

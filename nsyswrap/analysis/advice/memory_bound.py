@@ -18,7 +18,7 @@ from nsyswrap.analysis.advice.context import AdviceContext
 from nsyswrap.analysis.advice.replay import decisive_ns
 from nsyswrap.analysis.arrays.groups import order_by_code
 from nsyswrap.analysis.finding import Finding, FindingKind
-from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY, MEMSET
+from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMSET
 from nsyswrap.analysis.kernel_names import classify, readable
 from nsyswrap.analysis.names import full_names
 from nsyswrap.analysis.occupancy import blocks_at
@@ -230,13 +230,8 @@ class _Work:
 
 def _clones(context: AdviceContext) -> NDArray[Any]:
     """Return the positions of the copies inside a GPU in the typical time."""
-    operations = context.operations
-    copies = np.flatnonzero((operations.kind == KINDS.index(MEMCPY)) & ~operations.migration)
-    if not len(copies):
-        return copies
-    kinds = context.capture.whole.columns(MEMCPY, "copy_kind")["copy_kind"][operations.row[copies]]
-    copies = copies[kinds == WITHIN_DEVICE]
-    return copies[context.typical.holds(operations.start_ns[copies])]  # type: ignore[no-any-return]
+    copies = context.copies.rows[context.copies.kind == WITHIN_DEVICE]
+    return copies[context.typical.holds(context.operations.start_ns[copies])]  # type: ignore[no-any-return]
 
 
 def _time_by_role(context: AdviceContext) -> NDArray[Any]:

@@ -14,19 +14,18 @@ from nsyswrap.analysis.advice.context import AdviceContext
 from nsyswrap.analysis.advice.replay import decisive_ns
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.analysis.finding import Finding
-from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, GpuOperations, communicating
+from nsyswrap.analysis.gpu_operations import KERNEL, GpuOperations, communicating
 from nsyswrap.analysis.kernel_names import OTHER
 from nsyswrap.analysis.names import kernel_classes
 from nsyswrap.analysis.occupancy import blocks_at, multiprocessors, occupancy_of
 from nsyswrap.analysis.packed import packed_names
-from nsyswrap.capture.intervals import NOTHING, difference
+from nsyswrap.capture.intervals import NOTHING
 from nsyswrap.capture.stream import looked_up
 
 PRODUCTS = ("gemm", "convolution", "attention")
 _COMPUTING = (*PRODUCTS, OTHER)  # classes of kernels that memory need not limit
 # What distributes its blocks itself, and what memory limits: gemv, and kernels of PyTorch and CUB.
 _WITHOUT_WAVES = re.compile(r"persistent|stream_?k|gemv|at::native|\bcub::|thrust::", re.IGNORECASE)
-_LAUNCHES, _SHORT_NS = 3, 10_000  # durations of shorter kernels, the former in launches
 _MOST = 0.9  # of the multiprocessors: products with more blocks leave the others idle on purpose
 _WAVES = 3  # at most: the last one of more costs little
 _MOST_RESIDENT = 32  # blocks on a multiprocessor
@@ -40,7 +39,7 @@ def few_blocks(context: AdviceContext) -> Iterator[Finding]:
     purpose.
     """
     count = multiprocessors(context.capture.whole)
-    chosen = _long_kernels(context)
+    chosen = context.long_kernels
     kernels = context.operations.of(chosen)
     if not len(kernels) or count is None:
         return
@@ -59,8 +58,7 @@ def few_blocks(context: AdviceContext) -> Iterator[Finding]:
     took = small.end_ns - small.start_ns
     codes, texts = packed_names(context.capture.whole, KERNEL)
     marks = context.marks(chosen[few])
-    alone = difference(context.running(marks), context.running(context.operations.computes & ~marks))
-    held_up = blocked(context, marks, alone)
+    held_up = blocked(context, marks, context.running(context.operations.computes & ~marks))
     yield context.finding(
         "few_blocks",
         NOTHING,
@@ -83,7 +81,7 @@ def last_wave(context: AdviceContext) -> Iterator[Finding]:
     their work among resident blocks themselves.
     """
     whole = context.capture.whole
-    rows, count = _long_kernels(context), multiprocessors(whole)
+    rows, count = context.long_kernels, multiprocessors(whole)
     row, ns = context.operations.row[rows], (context.operations.end_ns - context.operations.start_ns)[rows]
     if not len(rows) or count is None:
         return
@@ -122,19 +120,6 @@ def last_wave(context: AdviceContext) -> Iterator[Finding]:
         resident=int(occupancy.blocks[worst]),
         multiprocessors=count,
     )
-
-
-def _long_kernels(context: AdviceContext) -> NDArray[Any]:
-    """Return the positions of the kernels of the typical time that launching does not limit.
-
-    They take three times as long as the shortest launch, as others wait for room in the queue; in graphs, and
-    where launches are not recorded, 10 us.
-    """
-    operations, launches = context.operations, context.launches
-    calls_ns = launches.api_ns[~launches.of_graph & ~launches.first]
-    short = _LAUNCHES * int(calls_ns.min()) if len(calls_ns) else _SHORT_NS
-    marks = (operations.kind == KINDS.index(KERNEL)) & context.typical.holds(operations.start_ns)
-    return np.flatnonzero(marks & (operations.end_ns - operations.start_ns >= short))
 
 
 def _of_classes(context: AdviceContext, rows: NDArray[Any], names: Collection[str]) -> NDArray[Any]:

@@ -7,7 +7,7 @@ import pytest
 from advised import STEP_NS, findings_of, looped, new, stakes
 from tiny_export import Row, call, changed, kernel, row
 
-from nsyswrap.analysis.advice import waves
+from nsyswrap.analysis.advice import context, waves
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096>)"
@@ -22,7 +22,7 @@ RESOURCES = {"registersPerThread": 32, "staticSharedMemory": 0, "dynamicSharedMe
 def any_duration(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let short kernels count where no launches are known."""
     if "long_enough" not in request.fixturenames:
-        monkeypatch.setattr(waves, "_SHORT_NS", 0)
+        monkeypatch.setattr(context, "_SHORT_NS", 0)
 
 
 # few_blocks, on 10 multiprocessors
