@@ -6,6 +6,7 @@ A program can keep the memory that it has freed.
 from __future__ import annotations
 
 import errno
+import gc
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
@@ -19,6 +20,7 @@ with lazy_imports():
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of mallopt in glibc's malloc.h
 _KEPT_BYTES = 2**29  # free at the end of the heap
 _IN_HEAP_BYTES = 2**25  # of a block; glibc takes no larger number
+_NEW_OBJECTS = 50_000
 LEAST_FILES = 64  # nsys' agent waits for ever with 24 open files, and stops with 28
 
 
@@ -50,6 +52,14 @@ def keep_freed_memory() -> None:
         libc = ctypes.CDLL(None)
         libc.mallopt(_M_MMAP_THRESHOLD, _IN_HEAP_BYTES)
         libc.mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
+
+
+def collect_garbage_rarely() -> None:
+    """Let Python search for cycles of unused objects after 50,000 new ones, not after 700.
+
+    Names and rows are many objects without cycles, so that most searches find nothing.
+    """
+    gc.set_threshold(_NEW_OBJECTS)
 
 
 def lack(error: BaseException) -> Unavailable | None:
