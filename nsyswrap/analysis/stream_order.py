@@ -43,7 +43,10 @@ class _Waits(NamedTuple):
 
 
 class StreamOrder:
-    """The operations of each stream in the order of their launches, and the events that it awaited."""
+    """The operations of each stream in the order of their launches, and the events that it awaited.
+
+    ``knows_waits`` is False if events were awaited that the capture does not name.
+    """
 
     def __init__(self, whole: Capture) -> None:
         """Take the whole capture."""
@@ -57,6 +60,7 @@ class StreamOrder:
         self._launched: dict[int, tuple[NDArray[Any], NDArray[Any]]] = {}
         keys = zip(*(getattr(operations.streams, field).tolist() for field in _STREAM), strict=True)
         self._waits = _waits(whole, {key: number for number, key in enumerate(keys)})
+        self.knows_waits = _knows_waits(whole)
 
     def launched_ns(self, rows: NDArray[Any]) -> NDArray[Any]:
         """Return when the calls that launched operations began; MISSING without a known call."""
@@ -158,6 +162,15 @@ class StreamOrder:
 def stream_order(whole: Capture) -> StreamOrder:
     """Return the order that streams and events force on the operations of a whole capture."""
     return StreamOrder(whole)
+
+
+def _knows_waits(whole: Capture) -> bool:
+    """Return True if it is known which events streams awaited, or that they awaited none."""
+    if not whole.has("api"):
+        return False
+    if whole.has("cuda_event") and (whole.columns("cuda_event", "event_sync_id")["event_sync_id"] > 0).any():
+        return True
+    return not len(calls_named(whole, _WAIT))
 
 
 def _waits(whole: Capture, streams: dict[Key, int]) -> dict[int, _Waits]:

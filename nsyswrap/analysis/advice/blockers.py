@@ -25,16 +25,18 @@ _MOST = 2_000  # operations that are followed: those with most of the time
 
 
 def blocked(context: AdviceContext, marks: NDArray[Any], beside: IntervalSet) -> dict[str, Any]:
-    """Return the numbers on operations that waited on the GPU for marked ones; empty if none did.
+    """Return the numbers on operations that waited on the GPU for marked ones; empty if that is not known.
 
     ``beside`` is the typical time in which what hides the marked ones ran. ``blocked_ns`` is the rest of
     their time in which the next operation of the device had been launched and waited for a marked one.
     ``blocked_kernel`` is the name of the kernel that waited longest, empty if other
-    operations did. ``same_stream``: most of it in its own stream, not for an event of another one.
+    operations did. ``same_stream``: most of it in its own stream, not for an event of another one. If nothing
+    waited, ``blocked_ns`` is 0, and alone.
     """
     found = list(_blocked(context, _longest(context, marks, beside), marks))
     if not found:
-        return {}
+        known = stream_order(context.capture.whole).knows_waits and (context.operations.call >= 0).any()
+        return {"blocked_ns": 0} if known else {}
     blocker, waiter, start, end = (np.array(values) for values in zip(*found, strict=True))
     waited_ns = _alone_ns(context, beside, start, end)
     every = gpu_operations_of(context.capture.whole)

@@ -132,7 +132,7 @@ def _shares(job: RankJob, answers: Sequence[Answer], *, is_one_each: bool) -> It
             window_ns=answer.window_ns,
             busy_ns=sum(answer.busy_ns.values()),
             exposed_ns=exposed,
-            blocking_ns=_blocking_ns(answer.findings),
+            blocking_ns=_blocking_ns(answer.findings) if exposed else 0,
             waiting_ns=min(int(waited_ns[number]), exposed) if is_known else None,
             unmatched_ns=min(max(unmatched, 0), exposed),
             last=int(waits.last[number]) if is_known else 0,

@@ -689,7 +689,7 @@ def _pageable_copies(numbers: Numbers) -> _Variant:
 
 def _held_up(kind: FindingKind, blocker: str, numbers: Numbers) -> _Variant:
     """Return evidence that launched work waits on the GPU, and in which stream."""
-    if "blocked_ns" not in numbers:
+    if not numbers.get("blocked_ns"):
         return {}, {}
     who = ", mostly {waiter}" if numbers["blocked_kernel"] else ""
     where = "in the same stream" if numbers["same_stream"] else "by an event"
