@@ -12,16 +12,14 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from nsyswrap.base.run_facts import Git
+from nsyswrap.base.lazy import lazy_imports
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+with lazy_imports():  # used for commits alone
+    from nsyswrap.base import run_facts
 
 MOST_BYTES = 64 << 20
 _READ_BYTES = 1 << 16
@@ -121,7 +119,9 @@ def _printed(
     return bytes(printed[process.stdout]), bytes(printed[process.stderr])
 
 
-def git_state(folder: Path, environment: Mapping[str, str], limit_s: float = GIT_LIMIT_S) -> Git | None:
+def git_state(
+    folder: Path, environment: Mapping[str, str], limit_s: float = GIT_LIMIT_S
+) -> run_facts.Git | None:
     """Return the commit of a folder, and whether tracked files differ from it.
 
     Returns None if it is not in a repository of this user with a commit, if the repository configures its own
@@ -139,4 +139,4 @@ def git_state(folder: Path, environment: Mapping[str, str], limit_s: float = GIT
     commit = re.search(r"(?m)^# branch\.oid ([0-9a-f]{40,64})$", done.stdout)
     if done.returncode or not commit:
         return None
-    return Git(commit[1], dirty=bool(re.search(r"(?m)^[^#]", done.stdout)))
+    return run_facts.Git(commit[1], dirty=bool(re.search(r"(?m)^[^#]", done.stdout)))

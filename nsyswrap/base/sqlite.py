@@ -7,21 +7,17 @@ import os
 import re
 import shutil
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from itertools import repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import DamagedCapture, NotACapture
 from nsyswrap.base.text import did_you_mean_file
 from nsyswrap.base.text import quoted as quoted_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 
 _STEPS = 10_000  # of SQLite between two counts
 # A statement takes fewer steps for each byte of the file, as each value of a row takes one byte or more.

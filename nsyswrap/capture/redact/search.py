@@ -11,11 +11,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
-from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.capture.redact import credentials
 from nsyswrap.capture.redact.credentials import one_of
-
-with lazy_imports():
-    from nsyswrap.capture.redact import credentials
 
 SHORTEST = 6  # characters of a value that is searched for
 _FILL = "x"  # what a replacement in bytes ends with, which keep their length

@@ -9,23 +9,20 @@ import base64
 import hashlib
 from collections.abc import Mapping, Sequence
 from importlib import resources
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.analysis.ranks.job import RankJob
+from nsyswrap.analysis.ranks.members import RankCapture
+from nsyswrap.base.errors import UnreadCapture
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import shorten, without_folders
 from nsyswrap.base.units import duration
 from nsyswrap.base.version import version
+from nsyswrap.capture.capture import Capture
 from nsyswrap.render.page.html import Markup, Subject, element, hue_rules, section, textures
 from nsyswrap.reports.answer.lines import part_name
 from nsyswrap.reports.ranks import make_job
-
-if TYPE_CHECKING:
-    from nsyswrap.analysis.ranks.job import RankJob
-    from nsyswrap.analysis.ranks.members import RankCapture
-    from nsyswrap.base.errors import UnreadCapture
-    from nsyswrap.capture.capture import Capture
 
 with lazy_imports():
     from nsyswrap.render.page import sections as page_sections
