@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import cache
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nsyswrap.base import run_facts
 from nsyswrap.base.errors import OutputError
@@ -21,7 +21,6 @@ from nsyswrap.base.run_folder import outcome_words
 from nsyswrap.base.text import counted, printable, screen_width
 from nsyswrap.cli.output import clear_screen, note, progress_line, say, terminal_layout
 from nsyswrap.record.batch import executors
-from nsyswrap.record.batch.executors import BatchState, OnProgress
 from nsyswrap.record.batch.folder import (
     ENDED,
     UNFINISHED,
@@ -32,6 +31,11 @@ from nsyswrap.record.batch.folder import (
     open_batch,
     read_state,
 )
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nsyswrap.record.batch.executors import BatchState, OnProgress
 
 _BAR, _SHORTEST_BAR = 30, 6  # columns
 _UNITS = ((1, "s"), (60, "min"), (3600, "h"))

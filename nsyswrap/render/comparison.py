@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from nsyswrap.analysis.compare.model import Comparison, Group, Key, Pair, Side
 from nsyswrap.analysis.kernel_names import distinct_names
 from nsyswrap.base.text import counted, printable, shorten, shorten_all
 from nsyswrap.render.colors import REST, Style, state_color
 from nsyswrap.render.formats.markdown import escaped, grid
-from nsyswrap.render.formats.text import Line, column_cells, headed, styled, table_lines, wrapped
+from nsyswrap.render.formats.text import column_cells, headed, styled, table_lines, wrapped
 from nsyswrap.reports.compare.conclusion import conclude, left_out_texts, obstacle_texts
 from nsyswrap.reports.compare.tables import (
     basis,
@@ -25,8 +24,12 @@ from nsyswrap.reports.compare.tables import (
     step_cost_ns,
     verdict,
 )
-from nsyswrap.reports.table import Table
 from nsyswrap.reports.wording.notes import note_text
+
+if TYPE_CHECKING:
+    from nsyswrap.analysis.compare.model import Comparison, Group, Key, Pair, Side
+    from nsyswrap.render.formats.text import Line
+    from nsyswrap.reports.table import Table
 
 _WIDEST = 60  # columns
 _SIGNS = {"slower": "▲", "faster": "▼", "lower clock": "◆"}

@@ -102,7 +102,7 @@ def compared(said: list[Row], expected: list[Row]) -> None:
         assert row["busy_ns"] + row["idle_ns"] == row["duration_ns"]
 
 
-# None where Python's lock was not traced; see tests/analysis/test_gil.py.
+# None where Python's lock was not traced; see tests/analysis/test_range_texts.py.
 GIL = ("idle_host_gil_holding_ns", "idle_host_gil_waiting_ns")
 HOST = ("host_window_ns", "runs_ahead_ns")  # None but for steps
 WITHOUT_GPU_WORK = ("nvtx/host", "hybrid/threads")

@@ -10,17 +10,14 @@ import os
 import shlex
 import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import OutputError, Unavailable
 from nsyswrap.base.run_folder import BATCH, make_folder, share_of
-from nsyswrap.record.batch.executors import EMPTY_ADVICE, BatchRequest, OnProgress
+from nsyswrap.record.batch.executors import EMPTY_ADVICE
 from nsyswrap.record.batch.executors.slurm import commands, jobs, submission
 from nsyswrap.record.batch.executors.slurm.commands import as_text, in_words, indexes, job_list, why_never
 from nsyswrap.record.batch.executors.slurm.jobs import (
@@ -32,7 +29,15 @@ from nsyswrap.record.batch.executors.slurm.jobs import (
     write_jobs,
 )
 from nsyswrap.record.batch.executors.slurm.script import FOLDER
-from nsyswrap.record.batch.folder import ENDED, Batch, Pause, RunState, without_gpu_work
+from nsyswrap.record.batch.folder import ENDED, Pause, RunState, without_gpu_work
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+    from types import FrameType
+
+    from nsyswrap.record.batch.executors import BatchRequest, OnProgress
+    from nsyswrap.record.batch.folder import Batch
 
 _FIRST_POLL_S = 1.0
 _GRACE_S = 3.0  # for a shared file system to show what a node has written
