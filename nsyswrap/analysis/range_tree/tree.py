@@ -10,6 +10,7 @@ thread.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -269,6 +270,7 @@ def _plain(name: str) -> str:
 NOWHERE = -1
 _MOST_PASSES = 4  # a backward inside a backward: of activation checkpoints
 _DOT = "."
+_REPEATED = re.compile(r"(?<![^.])\d+(?![^.])")
 
 
 @dataclass(frozen=True, eq=False)
@@ -459,16 +461,16 @@ class _Nodes:
 NO_RANGE, NO_MODULE = "(no range)", "(no module or range)"
 
 
-def node_labels(tree: RangeTree, nodes: NDArray[Any], depth: int = 0) -> list[str]:
+def node_labels(tree: RangeTree, nodes: NDArray[Any], depth: int = 0, *, fold: bool = False) -> list[str]:
     """Return the label of each node: its module's qualified name, the path of ranges outside of modules.
 
     ``depth`` limits the nodes: a deeper one is labeled as the one around it with so many around; 0: no limit.
+    With ``fold`` a star stands in place of the first number in a label: layers.*.mlp.0.
     """
-    known: dict[int, str] = {}
-    return [
-        known[node] if node in known else known.setdefault(node, _label(tree, node, depth))
-        for node in nodes.tolist()
-    ]
+    known = {node: _label(tree, node, depth) for node in set(nodes.tolist())}
+    if fold:
+        known = {node: _REPEATED.sub("*", label, count=1) for node, label in known.items()}
+    return [known[node] for node in nodes.tolist()]
 
 
 def outside_label(tree: RangeTree) -> str:

@@ -12,7 +12,6 @@ part, or under --time or --nvtx, the whole selection counts.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -40,7 +39,6 @@ from nsyswrap.reports.table import (
 from nsyswrap.reports.wording.notes import note_text
 
 _ALL = 100.0
-_REPEATED = re.compile(r"(?<![^.])\d+(?![^.])")
 
 
 def compute(capture: Capture, depth: int, fold: int) -> Result:
@@ -60,15 +58,10 @@ def compute(capture: Capture, depth: int, fold: int) -> Result:
     return Result({**data, "module": modules}, (*operation_notes(capture), *_notes(processes)))
 
 
-def _named(label: str, fold: int) -> str:
-    """Return the label, with a star in place of its first number if that is asked for: layers.*.mlp.0."""
-    return _REPEATED.sub("*", label, count=1) if fold else label
-
-
 def _rows(
     tree: RangeTree, process: JudgedProcess, time: NodeTime, depth: int, fold: int
 ) -> dict[str, NDArray[Any]]:
-    module, labels = numbered([_named(label, fold) for label in node_labels(tree, time.node, depth)])
+    module, labels = numbered(node_labels(tree, time.node, depth, fold=bool(fold)))
     steps = int(np.count_nonzero(process.steps.steady)) if process.steps.has_steady else 0
 
     def added(which: NDArray[Any]) -> NDArray[Any]:
@@ -78,8 +71,8 @@ def _rows(
 
     every = added(np.ones(len(module), bool))
     code = {label: i for i, label in enumerate(labels)}
-    nodes = node_labels(tree, np.arange(NOWHERE, len(tree.names)), depth)
-    of_node = np.array([code.get(_named(label, fold), -1) for label in nodes])
+    nodes = node_labels(tree, np.arange(NOWHERE, len(tree.names)), depth, fold=bool(fold))
+    of_node = np.array([code.get(label, -1) for label in nodes])
     on_device = gpu_operations_of(process.view.whole).device_id == time.device_id
     group = np.where(on_device, of_node[tree.node - NOWHERE], -1)
     flop_per_s, peak_percent = summed([process.view], group, len(labels)).rates(every)
