@@ -347,7 +347,7 @@ EVENTS: dict[str, EventKind] = {
     "gpu_metric": EventKind(
         "GPU_METRICS",
         "samples of GPU metrics",
-        "nsyswrap profile --nsys-arg=--gpu-metrics-devices=all",
+        "--trace cuda,nvtx --gpu-metrics",
         {
             "start_ns": Field(("timestamp",), "time"),
             "type_id": _int("typeId"),
@@ -358,7 +358,7 @@ EVENTS: dict[str, EventKind] = {
     "gpu_metric_name": EventKind(
         "TARGET_INFO_GPU_METRICS",
         "names of GPU metrics",
-        "nsyswrap profile --nsys-arg=--gpu-metrics-devices=all",
+        "--trace cuda,nvtx --gpu-metrics",
         {"type_id": _int("typeId"), "metric_id": _int("metricId"), "text": Field(("metricName",), "text")},
     ),
     "plugin_sample": EventKind(

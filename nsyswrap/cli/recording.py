@@ -258,6 +258,8 @@ _DEFAULTS = {
     "discard-environment": ("true",),
     "export": ("sqlite", "none"),
     "force-overwrite": ("false",),
+    "gpu-metrics-device": ("none",),
+    "gpu-metrics-devices": ("none",),
     "inherit-environment": ("true",),
     "sample": ("none",),
     "show-output": ("true",),
@@ -276,6 +278,8 @@ _OURS = {
     "nvtx-capture": "--capture-range nvtx:{}",
     "output": "-o {}",
 }
+# The only values of some that an option of ours has.
+_OUR_VALUES = dict.fromkeys(("gpu-metrics-device", "gpu-metrics-devices"), ("all", "cuda-visible"))
 # Beginnings of all others, over all versions of nsys.
 _OTHERS = (
     *("backtrace", "capture-range-end", "clock-frequency", "command-file", "cpu-", "cuda-", "cudabacktrace"),
@@ -312,6 +316,8 @@ class Translation:
             self.defaults.append(words)
         elif option == "env-var":
             self.words += [word for part in value.split(",") for word in ("--env", part)]
+        elif value not in _OUR_VALUES.get(option, (value,)):
+            self.words.append(f"--nsys-arg={words}")
         elif option in _OURS and not (option == "cuda-graph-trace" and ":" in value):
             ours = [word.format(value) for word in _OURS[option].split()]
             self.words += [] if ours == ["--um-faults"] and "--um-faults" in self.words else ours

@@ -90,9 +90,7 @@ def command_line(
     """Return the exact nsys command line. With descriptors 0, 1 and 2 it can be typed into a shell."""
     report = report or spec.output / STEM
     program = launched(spec.program, descriptors)
-    return command.profile_argv(
-        nsys.path, spec.options, report, program, discards_environment=nsys.discards_environment
-    )
+    return command.profile_argv(nsys, spec.options, report, program)
 
 
 def launched(program: Program, descriptors: Sequence[int]) -> list[str]:

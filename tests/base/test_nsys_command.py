@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from nsyswrap.base.nsys import command as nsys
+from nsyswrap.base.nsys.find import Nsys
 from nsyswrap.base.nsys.options import RecordingOptions
 
 COMPLETE = Path(__file__).resolve().parents[2] / "nsyswrap" / "recorded" / "add" / "grid" / "report.sqlite"
@@ -15,7 +16,7 @@ ALWAYS = ["--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none"]
 
 def argv(options: RecordingOptions) -> list[str]:
     """What options make of the command line, without what is always there."""
-    whole = nsys.profile_argv("/nsys", options, Path("run/report"), ["program", "-x"])
+    whole = nsys.profile_argv(Nsys("/nsys", "2025.3.1"), options, Path("run/report"), ["program", "-x"])
     assert whole[:2] == ["/nsys", "profile"]
     assert whole[-3:] == ["--output=run/report", "program", "-x"]
     return whole[2:-3]
@@ -33,6 +34,7 @@ def test_by_default_nsys_makes_its_own_tables() -> None:
             ["--cuda-um-cpu-page-faults=true", "--cuda-um-gpu-page-faults=true"],
         ),
         (RecordingOptions(memory=True), ["--cuda-memory-usage=true"]),
+        (RecordingOptions(gpu_metrics=True), ["--gpu-metrics-device=all"]),
         (RecordingOptions(graphs="node"), ["--cuda-graph-trace=node"]),
         (RecordingOptions(follow_forks=True), ["--trace-fork-before-exec=true"]),
         (RecordingOptions(capture_range="cudaProfilerApi"), ["--capture-range=cudaProfilerApi"]),
@@ -193,6 +195,10 @@ def test_progress(tail: str, shown: str) -> None:
         (
             "Illegal --trace argument 'bogus'\nPossible --trace values are one or more of",
             "nsys says: Illegal --trace argument 'bogus'",
+        ),
+        (
+            "Illegal --gpu-metrics-device arguments.\nNone of the installed GPUs are supported.",
+            "nsys cannot sample the counters of this machine's GPUs",
         ),
         (
             "Failed to create '/r/report.nsys-rep': No such file or directory.\n",

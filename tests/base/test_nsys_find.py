@@ -277,6 +277,19 @@ def test_one_that_answers_in_bytes_that_are_no_text(tmp_path: Path) -> None:
     assert judge(path).fault == "`nsys --version` does not answer"
 
 
+@pytest.mark.parametrize(
+    ("usage", "argument"),
+    [
+        ("--gpu-metrics-device= must be none or one of GPU IDs", "--gpu-metrics-device=all"),
+        ("--gpu-metrics-devices= all, none, or IDs", "--gpu-metrics-devices=all"),
+        ("--gpu-metrics-devices= all, cuda-visible, none, or IDs", "--gpu-metrics-devices=cuda-visible"),
+    ],
+)
+def test_how_its_option_for_counters_is_spelled(usage: str, argument: str, tmp_path: Path) -> None:
+    path = script(tmp_path / "nsys", f"[ \"$1\" = --version ] && echo 2025.3.1.90 || echo '{usage}'")
+    assert judge(path).gpu_metrics == argument
+
+
 def test_one_whose_help_has_no_end(tmp_path: Path) -> None:
     path = script(tmp_path / "nsys", '[ "$1" = --version ] && echo 2023.4.4.54 || yes')
     assert (judge(path).fault, judge(path).discards_environment) == ("", False)

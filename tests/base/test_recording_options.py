@@ -10,6 +10,7 @@ import pytest
 import nsyswrap
 from nsyswrap.api.gpu_profile import Profiler
 from nsyswrap.base.nsys.command import profile_argv
+from nsyswrap.base.nsys.find import Nsys
 from nsyswrap.base.nsys.options import OPTIONS, RecordingOptions
 from nsyswrap.record.batch.plan.toml_table import NSYS
 from nsyswrap.record.batch.task import TaskSpec
@@ -76,5 +77,7 @@ def test_spec_json_has_each_option_but_the_share(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name, row in OPTIONS.items() if row.nsys])
 def test_nsys_is_told_each_option_that_it_has(name: str) -> None:
-    plain, given = (profile_argv("nsys", one, Path("report"), ["true"]) for one in without_and_with(name))
+    plain, given = (
+        profile_argv(Nsys("nsys", ""), one, Path("report"), ["true"]) for one in without_and_with(name)
+    )
     assert given != plain, f"profile_argv in nsyswrap/base/nsys/command.py passes no {name} to nsys"

@@ -71,7 +71,9 @@ profile --cuda-um-gpu-page-faults=true train.py
 profile --capture-range-end=stop train.py
   to pass it to nsys: --nsys-arg=--capture-range-end=stop
 profile --gpu-metrics-devices=all train.py
-  use nsyswrap profile --nsys-arg=--gpu-metrics-devices=all train.py
+  use nsyswrap profile --gpu-metrics train.py
+profile --gpu-metrics-device=0 train.py
+  use nsyswrap profile --nsys-arg=--gpu-metrics-device=0 train.py
 profile --mpi-impl=openmpi train.py
   use nsyswrap profile --nsys-arg=--mpi-impl=openmpi train.py
 profile --cudabacktrace=all train.py

@@ -94,6 +94,11 @@ _FAULTS = (
         "see `nsys profile --help` and --nsys-arg",
     ),
     (r"Illegal --trace argument 'nccl'", "this nsys cannot trace nccl", ADVICE_FOR_NCCL),
+    (
+        r"Illegal --gpu-metrics-device",
+        "nsys cannot sample the counters of this machine's GPUs",
+        "nsyswrap doctor says if you may; omit --gpu-metrics to record without them",
+    ),
     (r"Illegal --.*", "nsys says: {}", "see `nsys profile --help`"),
     (r"Failed to create '.*", "nsys says: {}", "check that the output folder is writable"),
     (r".*(?:Importation|Exportation) (?:failed|error).*", "nsys says: {}", ""),
@@ -108,20 +113,14 @@ _STATS_END = re.compile(r"^Generated:")
 
 
 def profile_argv(
-    nsys: str,
-    options: RecordingOptions,
-    output: Path,
-    program: Sequence[str],
-    *,
-    discards_environment: bool = False,
+    nsys: find.Nsys, options: RecordingOptions, output: Path, program: Sequence[str]
 ) -> list[str]:
-    """Return the command line that records ``program`` into ``output``.nsys-rep and .sqlite.
-
-    ``discards_environment``: nsys can leave the environment out of both, as nsys 2026 can.
-    """
-    argv = [nsys, "profile", "--stats=true" if options.stats else "--export=sqlite"]
+    """Return the command line that records ``program`` into ``output``.nsys-rep and .sqlite."""
+    argv = [nsys.path, "profile", "--stats=true" if options.stats else "--export=sqlite"]
     trace, *more = _tracing_argv(options)
     argv += [trace, *_NO_SAMPLES, *more]
+    if options.gpu_metrics:
+        argv.append(nsys.gpu_metrics)
     argv += _range_argv(options.recorded_range)
     if options.steps is not None:
         argv.append(f"--capture-range-end={'stop-shutdown' if options.then_stop else 'stop'}")
@@ -132,7 +131,7 @@ def profile_argv(
     if options.duration is not None:
         argv.append(f"--duration={options.duration:g}")
     if (
-        discards_environment
+        nsys.discards_environment
         and not options.keep_environment
         and not any(find.DISCARD_ENVIRONMENT in arg for arg in options.extra)
     ):

@@ -28,6 +28,7 @@ from nsyswrap.base.run_tool import fault_of, run_tool
 VARIABLE = "NSYSWRAP_NSYS"
 _SITE = "https://developer.nvidia.com/nsight-systems"
 DISCARD_ENVIRONMENT = "--discard-environment"
+_GPU_METRICS = "--gpu-metrics-device"  # plural in newer versions
 PLACES = (
     "/opt/nvidia/nsight-systems*/*/target-linux-*/nsys",
     "/opt/nvidia/nsight-systems*/bin/nsys",
@@ -47,7 +48,8 @@ _MOST_BYTES = 4 << 20  # of an answer; the longest help has 60 kB
 class Nsys:
     """One nsys: ``path`` as found, its version, its fault and the cure (both empty: it is usable).
 
-    ``discards_environment``: it can leave the environment out of a recording.
+    ``discards_environment``: it can leave the environment out of a recording. ``gpu_metrics`` samples the
+    counters of the GPUs that the program sees, in older versions of all.
     """
 
     path: str
@@ -55,6 +57,7 @@ class Nsys:
     fault: str = ""
     cure: str = ""
     discards_environment: bool = False
+    gpu_metrics: str = f"{_GPU_METRICS}=all"
 
     @property
     def release(self) -> tuple[int, ...]:
@@ -137,7 +140,13 @@ def judge(path: Path) -> Nsys:
     nsys = _examine(path, real)
     if not nsys.fault:
         usage, _ = _output([str(path), "profile", "--help"], dict(os.environ))
-        nsys = replace(nsys, discards_environment=DISCARD_ENVIRONMENT in usage)
+        nsys = replace(
+            nsys,
+            discards_environment=DISCARD_ENVIRONMENT in usage,
+            gpu_metrics=_GPU_METRICS
+            + ("s" if f"{_GPU_METRICS}s" in usage else "")
+            + ("=cuda-visible" if "cuda-visible" in usage else "=all"),
+        )
         # A fault is not cached: its cure, such as installing a library, may change none of these files.
         _write_verdicts(store, {**verdicts, key: asdict(nsys)})
     return nsys
@@ -247,7 +256,7 @@ def _by_version(path: Path) -> tuple[int, ...]:
 
 def _cache_file() -> Path | None:
     try:
-        return cache_dir() / "nsys-2.json"  # the number changes with the format
+        return cache_dir() / "nsys-3.json"  # the number changes with the format
     except OutputError:  # no cache folder: check again each time
         return None
 

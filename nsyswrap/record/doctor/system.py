@@ -356,7 +356,7 @@ def _counters(gpu_facts: Gpus, system: System) -> Check:
         )
     if gpu_facts.restricted and not system.may_profile_system:
         text = (
-            "for administrators only: --gpu-metrics-devices and ncu fail. Kernels are recorded without them"
+            "for administrators only: --gpu-metrics and ncu fail. Kernels are recorded without them"
         )
         return Check("note", subject, text, _UNRESTRICT)
     return Check("ok", subject, "this user may read them")
