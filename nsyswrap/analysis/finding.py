@@ -63,6 +63,7 @@ FindingKind = Literal[
     "memory_in_steps",
     "uses_fp64",
     "outside_graphs",
+    "gpu_counters",
     "unknown_products",
     "one_kernel",
     "kernel_drifts",

@@ -415,9 +415,14 @@ class Capture:
         It is empty for nsys before 2025.1, whose exports do not tell which GPU a device id stands for.
         """
         gpus = dict(self._export.select(schema.GPUS, ("id", "int"), ("uuid", "text"), required=False))
+        return {pair: gpus[gpu] for pair, gpu in self.gpu_ids.items() if gpus.get(gpu)}
+
+    @cached_property
+    def gpu_ids(self) -> dict[tuple[int, int], int]:
+        """Return nsys' id of a GPU by process id and device id; empty for nsys before 2025.1."""
         wanted = (("pid", "int"), ("cudaId", "int"), ("gpuId", "int"))
         rows = self._export.select(schema.CUDA_DEVICES, *wanted, required=False)  # type: ignore[arg-type]
-        return {(pid, device): gpus[gpu] for pid, device, gpu in rows if gpus.get(gpu)}
+        return {(pid, device): gpu for pid, device, gpu in rows if gpu is not None}
 
     @cached_property
     def process_names(self) -> dict[int, str]:

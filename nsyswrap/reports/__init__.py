@@ -30,7 +30,7 @@ _ROW_PER_EVENT = (
     *("cuda_kern_exec_trace", "cuda_gpu_trace", "cuda_api_trace", "nvtx_pushpop_trace"),
     *("nvtx_gpu_proj_trace", "mpi_event_trace", "um_sum"),
     *("cuda_memcpy_async", "cuda_memcpy_sync", "cuda_memset_sync", "cuda_api_sync"),
-    *("gpu_gaps", "gpu_idle", "step_budget"),
+    *("gpu_gaps", "gpu_idle", "step_budget", "gpu_metrics"),
 )
 SUMMARIES = tuple(name for name in NAMES if name not in _ROW_PER_EVENT)
 # What people call them, where the spelling is nearer to another report.

@@ -56,7 +56,7 @@ ON_GPU = ("kernel", "memcpy", "memset", "graph")
 SAME = ("registers_per_thread", "static_shared_bytes", "dynamic_shared_bytes")
 NOT_DRAWN = (
     *("synchronization", "cuda_event", "diagnostic", "gpu", "mpi_rank", "nvtx", "um_cpu_fault"),
-    *("memory_use", *ON_REQUEST),  # curves
+    *("memory_use", "gpu_metric", "gpu_metric_name", *ON_REQUEST),  # curves
 )
 
 

@@ -49,6 +49,7 @@ TRACES = {
     **dict.fromkeys(("mpi_collective", "mpi_p2p"), "cuda,nvtx,mpi"),
     **dict.fromkeys(("um_cpu_fault", "um_gpu_fault"), "cuda,nvtx --um-faults"),
     "memory_use": "cuda,nvtx --memory",
+    **dict.fromkeys(("gpu_metric", "gpu_metric_name"), "cuda,nvtx --gpu-metrics"),
 }
 NOT_WRITTEN = "or newer writes it)"  # in the notes on fields and labels that an export lacks
 NEWER = {
@@ -70,6 +71,7 @@ ABOUT_IDLE_TIME = {
     "gpu_time",
     "gpu_idle",
     "launch_exposure",
+    "gpu_metrics",
     "nvtx_tree",
     "module_budget",
     "advice",
@@ -85,6 +87,7 @@ EMPTY = {
     "kernel_class_sum": {"input_types"},
     "kernel_efficiency": {"type", "blocks_per_sm", "limiter", "occupancy_percent", "waves", "tail_percent"}
     | {"avg_flop", "avg_bytes", "bytes_per_s", "intensity", "bandwidth_percent", "roof", *RATES},
+    "gpu_metrics": {"roof"},
     "nvtx_tree": RATES,
     "module_kern_sum": {"phase", "operation", "shapes", *RATES},
     "module_budget": {"per_step_ns", *RATES},

@@ -32,11 +32,15 @@ MPI_OTHER = "MPI_OTHER_EVENTS"
 MPI_COLLECTIVE = "MPI_COLLECTIVES_EVENTS"
 MEMORY_USE = "CUDA_GPU_MEMORY_USAGE_EVENTS"
 GPU_METRICS, GPU_METRIC_NAMES = "GPU_METRICS", "TARGET_INFO_GPU_METRICS"
+_SM, _MOVED = ("SMs Active", "SM Issue", "Tensor Active"), ("DRAM Read Bandwidth", "DRAM Write Bandwidth")
+METRICS = tuple(
+    f"{name} [Throughput %]" for name in (*_SM, *_MOVED, "PCIe RX Throughput", "PCIe TX Throughput")
+)
 COPY_KINDS = "ENUM_CUDA_MEMCPY_OPER"
 MEM_KINDS = "ENUM_CUDA_MEM_KIND"
 
 # Kinds that only options of nsys record.
-ON_REQUEST = ("gpu_metric", "gpu_metric_name", "plugin_sample", "plugin_value", "plugin_field")
+ON_REQUEST = ("plugin_sample", "plugin_value", "plugin_field")
 
 PID = 100  # of every row that names no other
 _FIRST_ID = 1000  # of the texts that rows give themselves
@@ -63,6 +67,8 @@ _COLUMNS = {
     UM_CPU_FAULT: ("start", "globalPid", "address", "CpuInstruction"),
     UM_GPU_FAULT: (*_EVENT, "globalPid", "deviceId", "address", "numberOfPageFaults"),
     MEMORY_USE: ("start", "address", "bytes", "memKind", "memoryOperationType", "globalPid", "deviceId"),
+    GPU_METRICS: ("timestamp", "typeId", "metricId", "value"),
+    GPU_METRIC_NAMES: ("typeId", "metricId", "metricName"),
     OSRT: (*_CALL, "eventClass"),
     OPENMP: _CALL,
     OPENACC: _CALL,
@@ -220,6 +226,7 @@ def everything() -> list[Row]:
         nvtx("job", 10, 90, eventType=60),
         nvtx('nsyswrap.measure {"name":"step","host_ns":95,"cuda_ns":60}', 101, None, eventType=34),
         *(um_cpu_fault(4096, 5), um_gpu_fault(4096, 15, 18)),
+        *(line for number, name in enumerate(METRICS) for line in metric(name, number, *[50] * 40)),
         *(allocation(1, 3, 64, correlationId=3), allocation(1, 90, 64, memoryOperationType=1)),
         on_cpu(OSRT, "poll", 0, 90, tid=101),
         on_cpu(OPENMP, "Parallel", 20, 80),

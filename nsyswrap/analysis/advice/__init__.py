@@ -77,7 +77,7 @@ CHECKS = (
     *waves.CHECKS,
     *communication.CHECKS,
 )
-FACTS = (*products.FACTS, *graphs.FACTS, *memory.FACTS, *allocations.FACTS)
+FACTS = (*products.FACTS, *graphs.FACTS, *memory.FACTS, *allocations.FACTS, *waves.FACTS)
 _MOSTLY = 0.5  # of the time of a kernel
 _SHARED = 0.1  # of the shorter of two findings: less in common is not said
 

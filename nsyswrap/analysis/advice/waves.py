@@ -1,4 +1,7 @@
-"""Find kernels whose blocks leave multiprocessors idle: few blocks, or a last wave of few."""
+"""Find kernels whose blocks leave multiprocessors idle: few blocks, or a last wave of few.
+
+Where counters were sampled, tell how active multiprocessors, tensor cores and DRAM were.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from nsyswrap.analysis.advice.context import AdviceContext
 from nsyswrap.analysis.advice.replay import decisive_ns
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.analysis.finding import Finding
+from nsyswrap.analysis.gpu_counters import LEAST_ELSEWHERE, busy_counters
 from nsyswrap.analysis.gpu_operations import KERNEL, GpuOperations, communicating
 from nsyswrap.analysis.kernel_names import OTHER
 from nsyswrap.analysis.names import kernel_classes
@@ -169,4 +173,14 @@ def _unused_at_once(start: NDArray[Any], end: NDArray[Any], share: NDArray[Any])
     return unused
 
 
+def gpu_counters(context: AdviceContext) -> Iterator[Finding]:
+    """Yield the counters of the busy time, unless another program uses the GPU, too."""
+    busy = busy_counters(context.capture)
+    names = {"sm_percent": "sm_active", "tensor_percent": "tensor_active", "dram_percent": "dram"}
+    parts = {key: busy.get(name, -1.0) for key, name in names.items()}
+    if all(value >= 0 for value in parts.values()) and not busy["elsewhere"] >= LEAST_ELSEWHERE:
+        yield context.fact("gpu_counters", context.judged.window, "gpu_metrics", **parts)
+
+
 CHECKS = (few_blocks, last_wave)
+FACTS = (gpu_counters,)

@@ -28,7 +28,6 @@ from nsyswrap.base.run_tool import fault_of, run_tool
 VARIABLE = "NSYSWRAP_NSYS"
 _SITE = "https://developer.nvidia.com/nsight-systems"
 DISCARD_ENVIRONMENT = "--discard-environment"
-_GPU_METRICS = "--gpu-metrics-device"  # plural in newer versions
 PLACES = (
     "/opt/nvidia/nsight-systems*/*/target-linux-*/nsys",
     "/opt/nvidia/nsight-systems*/bin/nsys",
@@ -57,7 +56,7 @@ class Nsys:
     fault: str = ""
     cure: str = ""
     discards_environment: bool = False
-    gpu_metrics: str = f"{_GPU_METRICS}=all"
+    gpu_metrics: str = "--gpu-metrics-device=all"
 
     @property
     def release(self) -> tuple[int, ...]:
@@ -140,13 +139,12 @@ def judge(path: Path) -> Nsys:
     nsys = _examine(path, real)
     if not nsys.fault:
         usage, _ = _output([str(path), "profile", "--help"], dict(os.environ))
-        nsys = replace(
-            nsys,
-            discards_environment=DISCARD_ENVIRONMENT in usage,
-            gpu_metrics=_GPU_METRICS
-            + ("s" if f"{_GPU_METRICS}s" in usage else "")
-            + ("=cuda-visible" if "cuda-visible" in usage else "=all"),
-        )
+        nsys = replace(nsys, discards_environment=DISCARD_ENVIRONMENT in usage)
+        if option := re.search(
+            r"--gpu-metrics-devices?\b", usage
+        ):  # how it is spelled depends on the version
+            devices = "cuda-visible" if "cuda-visible" in usage else "all"
+            nsys = replace(nsys, gpu_metrics=f"{option[0]}={devices}")
         # A fault is not cached: its cure, such as installing a library, may change none of these files.
         _write_verdicts(store, {**verdicts, key: asdict(nsys)})
     return nsys

@@ -355,8 +355,6 @@ def _counters(gpu_facts: Gpus, system: System) -> Check:
             "unknown", subject, _NO_GPU if gpu_facts.devices.error else f"{_PARAMETERS} does not say"
         )
     if gpu_facts.restricted and not system.may_profile_system:
-        text = (
-            "for administrators only: --gpu-metrics and ncu fail. Kernels are recorded without them"
-        )
+        text = "for administrators only: --gpu-metrics and ncu fail. Kernels are recorded without them"
         return Check("note", subject, text, _UNRESTRICT)
     return Check("ok", subject, "this user may read them")

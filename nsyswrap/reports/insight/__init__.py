@@ -15,6 +15,7 @@ NAMES = (
     "kernel_class_sum",
     "kernel_histogram",
     "kernel_efficiency",
+    "gpu_metrics",
     "nvtx_phases",
     "nvtx_tree",
     "module_kern_sum",

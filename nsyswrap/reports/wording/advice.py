@@ -324,6 +324,10 @@ WORDINGS: Mapping[FindingKind, Wording] = {
         "padding adds more work than it saves, as to small dimensions",
     ),
     "outside_graphs": Wording("", "Kernels outside CUDA graphs take {time_percent} of the time"),
+    "gpu_counters": Wording(
+        "",
+        "SMs active {sm_percent} of the busy time, tensor cores {tensor_percent}, DRAM {dram_percent}",
+    ),
     "slow_link": Wording(
         "", "large pinned copies reach {rate_bytes_per_s}; the PCIe link gives {link_bytes_per_s}"
     ),

@@ -383,6 +383,13 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
     ),
     ("outside_graphs", {"time_percent": 30.0}, "", "Kernels outside CUDA graphs take 30.0 % of the time", ""),
     (
+        "gpu_counters",
+        {"sm_percent": 85.94, "tensor_percent": 26.1, "dram_percent": 0.0},
+        "",
+        "SMs active 85.9 % of the busy time, tensor cores 26.1 %, DRAM 0.0 %",
+        "",
+    ),
+    (
         "slow_link",
         {"rate_bytes_per_s": 6e9, "link_bytes_per_s": 64e9},
         "",
