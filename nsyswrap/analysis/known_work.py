@@ -39,8 +39,7 @@ from nsyswrap.analysis.operation_work import (
 from nsyswrap.analysis.peaks import HALF, kernel_peaks, measured_peaks, peak_bandwidth, peak_of
 from nsyswrap.analysis.range_texts import MODULE, SIZES
 from nsyswrap.analysis.range_tree.figures import shape_sources
-from nsyswrap.analysis.range_tree.nested import NestedRanges
-from nsyswrap.analysis.range_tree.tree import range_tree_of
+from nsyswrap.analysis.range_tree.tree import NestedRanges, range_tree_of
 from nsyswrap.base.constants import NS_PER_S
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture

@@ -8,14 +8,16 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import sqlite3
 import stat
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import DamagedCapture, NotACapture, OutputError, Unavailable, Unreadable
-from nsyswrap.base.files import RECORDINGS, head, is_locked, temporary_folder
+from nsyswrap.base.files import RECORDINGS, head, is_locked, reading, temporary_folder
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import (
     EXPORT,
@@ -28,8 +30,10 @@ from nsyswrap.base.run_folder import (
     outcome_words,
     unfinished,
 )
-from nsyswrap.base.sqlite import copies_of
+from nsyswrap.base.sqlite import copies_of, read_only, tables_of
 from nsyswrap.base.text import did_you_mean_file
+from nsyswrap.capture import schema
+from nsyswrap.capture.arrow_export import is_table_folder
 from nsyswrap.capture.export import Export
 
 with lazy_imports():
@@ -38,12 +42,20 @@ with lazy_imports():
     from nsyswrap.base.nsys import command, find
     from nsyswrap.capture import arrow_export, redact
 
+
 ROOM_BYTES = 10_000_000_000
 UNUSED_S = 30 * 86_400.0
 GIVE_A_CAPTURE = "give a run folder, a .sqlite or a .nsys-rep"
 _WORK = "exporting-"
 _INSIDE = ("*.sqlite", "*.nsys-rep", f"*/{EXPORT}", f"*/*/{EXPORT}")  # captures in a folder
 _FORM = "without environment and its values"  # of the cached exports; part of the file's identity
+
+Identity = tuple[int, str]
+
+_EDGE = 4096  # bytes at the beginning and at the end; SQLite counts the changes of a file in the first page
+_LONG_EDGE = 262_144
+_METADATA = (schema.SESSION_START, schema.CAPTURE_METADATA, *schema.EXPORT_METADATA)
+_DIGITS = 24  # of the hash
 
 
 def cached_export(report: Path) -> Path:
@@ -201,3 +213,53 @@ def _left_in(folder: Path) -> Path:
         except DamagedCapture as error:
             reasons.append(error.message)
     raise NotACapture(f"{folder}: {unfinished(folder)}", "; ".join(reasons))
+
+
+def identity_of(path: Path) -> Identity | None:
+    """Return the size in bytes and a hash of header and metadata of a capture; None if there is no file.
+
+    ``path`` is a file, a folder of tables or a run folder. The time of change does not count.
+    """
+    files = _files(path)
+    if not files:
+        return None
+    content = hashlib.sha256()
+    for file in files:
+        for part in _parts(file):
+            content.update(part)
+    return sum(map(paths.size, files)), content.hexdigest()[:_DIGITS]
+
+
+def has_capture(path: Path) -> bool:
+    """Return True if there is a file that ``identity_of`` would read."""
+    return bool(_files(path))
+
+
+def _files(path: Path) -> list[Path]:
+    if is_table_folder(path):
+        return list(paths.matching(path, "*"))
+    if paths.is_folder(path):
+        return [file for file in (path / EXPORT, path / REPORT) if paths.exists(file)][:1]
+    return [path] if paths.exists(path) else []
+
+
+def _parts(file: Path) -> Iterator[bytes]:
+    """Yield the metadata of an export and both ends of a file, which are longer for one without metadata."""
+    metadata = _metadata(file) if file.suffix == ".sqlite" else []
+    edge = _EDGE if metadata else _LONG_EDGE
+    with suppress(OSError), reading(file) as (descriptor, size):
+        yield os.pread(descriptor, edge, 0)
+        yield os.pread(descriptor, edge, max(0, size - edge))
+    yield repr(metadata).encode("utf-8", "backslashreplace")
+
+
+def _metadata(file: Path) -> list[object]:
+    rows: list[object] = []
+    with suppress(sqlite3.Error), closing(read_only(file)) as db:
+        db.text_factory = bytes
+        plain, _ = tables_of(db)
+        for table in _METADATA:
+            with suppress(sqlite3.Error):
+                if table in plain:
+                    rows += db.execute(f"SELECT * FROM {table} ORDER BY rowid").fetchall()  # noqa: S608 - names of ours
+    return rows

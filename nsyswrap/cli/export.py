@@ -50,8 +50,9 @@ with lazy_imports():
     from nsyswrap.analysis.ranks import members
     from nsyswrap.capture import schema
     from nsyswrap.capture import selection as selections
-    from nsyswrap.render import events_parquet, text_exports
     from nsyswrap.render import perfetto as perfetto_trace
+    from nsyswrap.render import text_exports
+    from nsyswrap.render.formats import parquet as parquet_events
     from nsyswrap.reports.compare import sides
     from nsyswrap.reports.runs import metrics as run_metrics
     from nsyswrap.reports.wording import notes as wording
@@ -267,7 +268,7 @@ def _write_flamegraph(captures: Sequence[Capture], labels: Sequence[str], path: 
 
 def _write_events(capture: Capture, folder: Path) -> None:
     with step(f"writing {folder} …"):
-        rows = events_parquet.write(capture, folder)
+        rows = parquet_events.write(capture, folder)
     held = ", ".join(counted(count, schema.EVENTS[kind].title) for kind, count in rows.items())
     note(f"wrote {counted(len(rows), 'Parquet files')} to {folder}/: {held}")
 

@@ -17,8 +17,8 @@ from nsyswrap.analysis.compare.comparability import machine_of
 from nsyswrap.base import paths
 from nsyswrap.base.errors import OutputError, Unavailable
 from nsyswrap.base.files import head, replacing, temporary_folder, write
-from nsyswrap.render.delimited import guarded, quoted
 from nsyswrap.render.formats import csv, parquet
+from nsyswrap.render.formats.csv import guarded, quoted
 from nsyswrap.reports import SUMMARIES
 from nsyswrap.reports.nsys.cuda_gpu_kern_sum import SCHEMA as KERNELS
 from nsyswrap.reports.runs.combinations import MACHINE, combinations, key_of, runs_of, setup_of

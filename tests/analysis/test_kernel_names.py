@@ -12,8 +12,7 @@ from sampled import sampled
 from tiny_export import kernel, memcpy, opened, write
 
 from nsyswrap.analysis.kernel_names import CLASSES, RULES, classify, distinct_names, readable
-from nsyswrap.analysis.kernel_names.demangled import plain
-from nsyswrap.analysis.kernel_names.libraries import LEVELS, operation, words
+from nsyswrap.analysis.kernel_names.classes import LEVELS, operation, plain, words
 from nsyswrap.api import open_capture
 from nsyswrap.base.text import shorten_all
 from nsyswrap.render import summary_screen as screen

@@ -17,7 +17,7 @@ from tiny_export import KERNEL, NVTX, OSRT, kernel, nvtx, on_cpu, write
 
 from nsyswrap.base.errors import CaptureError, DamagedCapture, NotACapture, OutputError
 from nsyswrap.capture.export import Export
-from nsyswrap.capture.identity import identity_of
+from nsyswrap.capture.open import identity_of
 
 __all__ = ["scratch"]
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS start, i AS end FROM n"

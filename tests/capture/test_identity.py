@@ -9,7 +9,7 @@ from pathlib import Path
 from tiny_export import kernel, row, write
 
 from nsyswrap.base.run_folder import EXPORT
-from nsyswrap.capture.identity import identity_of
+from nsyswrap.capture.open import identity_of
 
 
 def test_a_copy_with_another_time_is_the_same_capture(tmp_path: Path) -> None:

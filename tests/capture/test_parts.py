@@ -13,7 +13,8 @@ from tiny_export import call, changed, kernel, nvtx, write
 
 from nsyswrap import open_capture
 from nsyswrap.api import CaptureReader
-from nsyswrap.capture import parts, selection, sqlite_pages
+from nsyswrap.capture import capture as reading
+from nsyswrap.capture import selection, sqlite_pages
 from nsyswrap.capture.intervals import LEAST, MOST, Window, whole_time
 from nsyswrap.capture.selection import Selection, parse_time
 
@@ -44,7 +45,7 @@ def test_it_is_the_part_that_the_whole_has(
     export: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(parts, "_BLOCK_ROWS", 500)
+    monkeypatch.setattr(reading, "_BLOCK_ROWS", 500)
     part = open_capture(export).select(clip=clip, **selected)  # type: ignore[arg-type]
     after = _read_first(open_capture(export)).select(clip=clip, **selected)  # type: ignore[arg-type]
     for kind, fields in (("kernel", FIELDS), ("api", ("start_ns", "end_ns", "correlation_id", "row"))):
@@ -97,7 +98,7 @@ def test_it_reads_only_blocks_with_a_row_in_the_window(
         return select(columns, asked, window)
 
     monkeypatch.setattr(sqlite_pages, "_BLOCK_BYTES", 1 << 14)
-    monkeypatch.setattr(parts, "select", counted)
+    monkeypatch.setattr(reading, "select", counted)
     part = open_capture(path).select(time=time, clip=clip)
     expected = select(every, part.view.selection, whole_time(first or LEAST, last or MOST))
     assert part.columns("kernel", "row")["row"].tolist() == (np.flatnonzero(expected) + 1).tolist()

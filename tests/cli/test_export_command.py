@@ -25,7 +25,7 @@ from nsyswrap.api import CaptureReader
 from nsyswrap.base.errors import OutputError, Unavailable
 from nsyswrap.base.version import pip_install
 from nsyswrap.capture.schema import EVENTS
-from nsyswrap.render import events_parquet as event_files
+from nsyswrap.render.formats import parquet as event_files
 from nsyswrap.render.perfetto import FORMATS, Trace, compose
 from nsyswrap.render.perfetto import write as write_trace
 

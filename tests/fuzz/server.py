@@ -46,7 +46,7 @@ _CPU_BYTES = 1024 if sys.platform == "linux" else 1  # ru_maxrss has kilobytes o
 _NOT_IMPORTED = (
     *("nsyswrap.record.in_program", "nsyswrap.record.doctor.programs", "nsyswrap.capture.frames"),
     "nsyswrap.render.plots",
-    *("nsyswrap.render.notebook", "nsyswrap.render.events_parquet", "nsyswrap.__main__"),
+    *("nsyswrap.render.notebook", "nsyswrap.render.formats.parquet", "nsyswrap.__main__"),
 )
 _LATER = ("difflib", "encodings.ascii", "numpy.ma", "numpy.random", "rich.console", "rich.styled", "zipfile")
 _ERROR = re.compile(r"(?:nsyswrap: [^\n]+\n(?:  [^\n]+\n)?)+")  # the error comes last, notes before it

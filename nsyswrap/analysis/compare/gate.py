@@ -34,7 +34,7 @@ from nsyswrap.analysis.compare.model import (
 )
 from nsyswrap.analysis.compare.step_rows import PROGRAM, QUEUE, SPAN
 from nsyswrap.analysis.finding import Note
-from nsyswrap.analysis.kernel_names.demangled import parse
+from nsyswrap.analysis.kernel_names.classes import parse
 from nsyswrap.analysis.kernel_names.readable import readable
 
 Metric = Literal["total", "step", "launch_overhead", "kernels"]

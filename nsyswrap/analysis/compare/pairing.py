@@ -25,7 +25,7 @@ from statistics import median
 
 from nsyswrap.analysis.compare.model import WHOLE_RUN, Key, PairedFigures, RowFigures, RunFigures, Side
 from nsyswrap.analysis.compare.module_rows import hidden_modules
-from nsyswrap.analysis.kernel_names.demangled import plain
+from nsyswrap.analysis.kernel_names.classes import plain
 
 MOST_DURATIONS = 32  # as in RowFigures
 _SAME_SHARE = 0.05  # shares of a mode in two runs that differ by less are the same

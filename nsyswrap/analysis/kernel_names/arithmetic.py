@@ -11,9 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from nsyswrap.analysis.kernel_names.classes import classify
-from nsyswrap.analysis.kernel_names.demangled import parse, plain
-from nsyswrap.analysis.kernel_names.libraries import is_number, operation, short_type
+from nsyswrap.analysis.kernel_names.classes import classify, is_number, operation, parse, plain, short_type
 
 TENSOR_CORE, CUDA_CORE, MEMORY, OTHER_UNIT = UNITS = ("tensor core", "CUDA core", "memory", "other")
 PRODUCTS = {"gemm", "convolution", "attention"}

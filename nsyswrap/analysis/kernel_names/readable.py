@@ -10,12 +10,14 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 
 from nsyswrap.analysis.kernel_names.arithmetic import arithmetic
-from nsyswrap.analysis.kernel_names.classes import OTHER, classify
-from nsyswrap.analysis.kernel_names.demangled import Name, parse
-from nsyswrap.analysis.kernel_names.libraries import (
+from nsyswrap.analysis.kernel_names.classes import (
     LEVELS,
+    OTHER,
+    Name,
     check_levels,
+    classify,
     each_value_type,
+    parse,
     pytorch,
     short_type,
     triton,

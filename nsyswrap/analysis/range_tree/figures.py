@@ -36,8 +36,7 @@ from nsyswrap.analysis.gpu_operations import (
 from nsyswrap.analysis.judged_process import chosen_views
 from nsyswrap.analysis.names import is_autograd
 from nsyswrap.analysis.range_texts import BACKWARD, FORMER, FORWARD, MODULE, OPERATION
-from nsyswrap.analysis.range_tree.nested import NestedRanges
-from nsyswrap.analysis.range_tree.tree import NOWHERE, RangeTree, range_tree_of
+from nsyswrap.analysis.range_tree.tree import NOWHERE, NestedRanges, RangeTree, range_tree_of
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import NOTHING, joined, union

@@ -17,7 +17,7 @@ from nsyswrap.base.run_facts import gpu_users_of
 from nsyswrap.base.run_folder import EXPORT, REPORT, RunFolder, rank_in, run_of
 from nsyswrap.base.text import natural_key, shortest_labels
 from nsyswrap.capture.capture import Capture
-from nsyswrap.capture.identity import Identity, identity_of
+from nsyswrap.capture.open import Identity, identity_of
 from nsyswrap.capture.selection import EVERYTHING, process_ids
 
 

@@ -15,8 +15,8 @@ from nsyswrap.base.errors import UnreadCapture
 from nsyswrap.base.version import version
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.selection import EVERYTHING, Selection
-from nsyswrap.render.delimited import rows_in_blocks
 from nsyswrap.render.formats import Document, Format
+from nsyswrap.render.formats.csv import rows_in_blocks
 from nsyswrap.reports.answer import as_dict
 from nsyswrap.reports.make import MissingReport, combine
 from nsyswrap.reports.table import Table

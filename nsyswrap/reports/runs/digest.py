@@ -34,7 +34,7 @@ from nsyswrap.base.run_folder import DIGEST, RunFolder, run_of
 from nsyswrap.base.units import Number, Unit
 from nsyswrap.base.version import version
 from nsyswrap.capture.capture import Capture, open_capture
-from nsyswrap.capture.identity import identity_of
+from nsyswrap.capture.open import identity_of
 from nsyswrap.capture.shared import shared_command
 from nsyswrap.reports import SUMMARIES, find_report, ranks
 from nsyswrap.reports.ranks import rank_waiting

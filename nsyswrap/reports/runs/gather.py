@@ -15,7 +15,7 @@ from nsyswrap.analysis.compare.model import Setup
 from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, NsyswrapError, UnreadCapture
 from nsyswrap.base.run_folder import DIGEST
-from nsyswrap.capture.identity import has_capture, identity_of
+from nsyswrap.capture.open import has_capture, identity_of
 from nsyswrap.reports import SUMMARIES, find_report
 from nsyswrap.reports.runs.digest import (
     ANSWER_FACTS,

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from nsyswrap.analysis.finding import Finding, FindingKind, Numbers, Status
-from nsyswrap.analysis.kernel_names.demangled import parse
+from nsyswrap.analysis.kernel_names.classes import parse
 from nsyswrap.analysis.kernel_names.readable import readable
 from nsyswrap.analysis.program_language import CUDA, PYTORCH
 from nsyswrap.base.lazy import lazy_imports
