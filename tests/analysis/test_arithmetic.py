@@ -9,7 +9,7 @@ from tiny_export import kernel, opened
 
 from nsyswrap.analysis.kernel_names import classify
 from nsyswrap.analysis.kernel_names.arithmetic import RULES, Arithmetic, arithmetic, unit_of
-from nsyswrap.analysis.kernel_units import kernel_kinds
+from nsyswrap.analysis.peaks import kernel_kinds
 
 T, C, M, O = "tensor core", "CUDA core", "memory", "other"  # noqa: E741 -- one letter in the table
 # A name, its library, types of inputs and sums, tile, alignment, unit.

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.gpu_gaps import CAUSES
 from nsyswrap.analysis.kernel_names import CLASSES
-from nsyswrap.analysis.kernel_units import KINDS
 from nsyswrap.analysis.names import CLASSES as CALLS
+from nsyswrap.analysis.peaks import KINDS
 from nsyswrap.analysis.step_budget import OTHER_PROCESS, STATES
 from nsyswrap.capture.schema import ENUMS
 from nsyswrap.render import colors as palette

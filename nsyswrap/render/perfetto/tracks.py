@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import distinct, group_keys
 from nsyswrap.analysis.gpu_operations import KINDS, names_of_kind
-from nsyswrap.analysis.kernel_units import kernel_kinds
 from nsyswrap.analysis.names import name_codes
+from nsyswrap.analysis.peaks import kernel_kinds
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture import schema
 from nsyswrap.capture.capture import Capture

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.kernel_names import OTHER, distinct_names
-from nsyswrap.analysis.kernel_units import kernel_kinds
 from nsyswrap.analysis.names import name_codes
+from nsyswrap.analysis.peaks import kernel_kinds
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, duration, human, percent
 from nsyswrap.render.colors import kernel_color

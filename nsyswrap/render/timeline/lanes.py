@@ -36,7 +36,6 @@ from nsyswrap.analysis.gpu_operations import (
     gpu_operations_of,
     names,
 )
-from nsyswrap.analysis.kernel_units import kernel_kinds
 from nsyswrap.analysis.names import (
     CLASSES,
     call_classes,
@@ -46,6 +45,7 @@ from nsyswrap.analysis.names import (
     strip_version,
 )
 from nsyswrap.analysis.nvtx_ranges import ALL, nested_ranges, range_labels
+from nsyswrap.analysis.peaks import kernel_kinds
 from nsyswrap.analysis.steps import steps_of
 from nsyswrap.analysis.usage import PINNED_MEMORY, gpu_metrics_of, memory_use_of, nvml_curves_of
 from nsyswrap.base.constants import MISSING

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import GroupBy, group_keys, grouped
 from nsyswrap.analysis.kernel_names import CLASSES
-from nsyswrap.analysis.kernel_units import kernel_arithmetic
 from nsyswrap.analysis.names import kernel_classes
+from nsyswrap.analysis.peaks import kernel_arithmetic
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED

@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import group_keys, grouped
 from nsyswrap.analysis.gpu_operations import KERNEL
-from nsyswrap.analysis.kernel_units import kernel_arithmetic
 from nsyswrap.analysis.known_work import Roofline, known_work, roofline_of
 from nsyswrap.analysis.names import kernel_classes, name_codes, shapes
 from nsyswrap.analysis.occupancy import BLOCK, GRID, LIMITERS, RESOURCES, multiprocessor_of, occupancy_of
-from nsyswrap.analysis.peaks import measured_peaks, peak_flops
+from nsyswrap.analysis.peaks import kernel_arithmetic, measured_peaks, peak_flops
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
