@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_export import DIAGNOSTIC, Row, call, kernel, row, write
+from diagnostics_found import found
+from tiny_export import DIAGNOSTIC, Row, call, domain, kernel, nvtx, opened, row, write
 
 from nsyswrap.analysis.diagnostics import examine as examining
 from nsyswrap.analysis.diagnostics import launch_checks
@@ -17,6 +18,7 @@ from nsyswrap.api import open_capture
 from nsyswrap.base.check import Check
 from nsyswrap.base.errors import NotACapture, NotInCapture
 from nsyswrap.base.run_folder import EXPORT, LOG, RUN, STATUS
+from nsyswrap.reports.summary import trust
 from nsyswrap.reports.wording.checks import examined
 
 SILENT = Path(__file__).resolve().parents[1] / "data" / "silent"
@@ -203,3 +205,37 @@ def test_the_capture_of_a_run_that_failed(tmp_path: Path) -> None:
 def test_another_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotACapture):
         examined(tmp_path)
+
+
+TEXT = (
+    "no NVTX ranges, only domains: possibly the package nvtx 0.2.12 or newer, which is silent under nsys 2024"
+)
+DOMAIN = domain("train", 1)
+
+
+@pytest.mark.parametrize(
+    ("nsys", "program", "events", "is_silent"),
+    [
+        ("2023.4.4.54", "python3", [DOMAIN], True),
+        ("2024.2.3.38", "/opt/conda/bin/python", [DOMAIN, domain("train", 1, eventType=76)], True),
+        ("2025.1.1.0", "python3", [DOMAIN], False),
+        ("", "python3", [DOMAIN], False),
+        ("2023.4.4.54", "./a.out", [DOMAIN], False),
+        ("2023.4.4.54", "python3", [], False),
+        ("2023.4.4.54", "python3", [DOMAIN, nvtx("step", 0, 50, domainId=1)], False),
+    ],
+)
+def test_domains_without_ranges(
+    tmp_path: Path, nsys: str, program: str, events: list[Row], *, is_silent: bool
+) -> None:
+    capture = opened(
+        tmp_path,
+        row("META_DATA_EXPORT", name="EXPORT_PRODUCT_VERSION", value=nsys),
+        row("META_DATA_CAPTURE", name="PROCESS_0:COMMAND", value=program),
+        *(call("cudaLaunchKernel", 1, 5, 1), kernel("k", 10, 30, 1), *events),
+    )
+    assert (f"  {TEXT}" in trust(capture).remarks) is is_silent
+    (level, _, _, meaning), *_ = found(capture, "NVTX ranges")
+    assert (level == "warning") is is_silent
+    assert str(meaning).startswith(TEXT) is is_silent
+    assert str(meaning).endswith("pip install 'nvtx<0.2.12'") is is_silent

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import Cli
 
+from nsyswrap.api import open_capture
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.run_folder import EXPORT, RUN, STATUS
 
@@ -133,3 +134,18 @@ def test_a_report_over_ranks_of_one_program(program: str, cli: Cli) -> None:
     done = cli("profile", "-r", "rank_skew", program)
     assert done.returncode == 2
     assert "rank_skew compares ranks, and this is one program" in done.stderr
+
+
+FORK = "import os; pid = os.fork(); pid and os.waitpid(pid, 0)"
+
+
+@pytest.mark.parametrize(("options", "followed"), [((), False), (("--follow-forks",), True)])
+def test_nsys_is_told_to_follow_forks(
+    tmp_path: Path, cli: Cli, options: tuple[str, ...], *, followed: bool
+) -> None:
+    done = cli("profile", "--no-stats", *options, "-o", "run", "--", sys.executable, "-c", FORK)
+    assert done.returncode == 0, done.stderr
+    run = json.loads((tmp_path / "run" / RUN).read_text())
+    assert run["nsys"]["follow_forks"] is followed
+    assert run["gpu_processes"] == []
+    assert open_capture(tmp_path / "run" / EXPORT).info.forks_followed is followed

@@ -1,14 +1,40 @@
 """nsys' own reports on tiny exports, against the CSV worked out on paper."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from nsys_says import RULES, said_by
-from report_tables import names_of, notes_text, rows_of
-from tiny_export import COPY_KINDS, Row, call, enums, graph, kernel, memcpy, memset, nvtx, opened, row
+from report_tables import capture_of, names_of, notes_of, notes_text, rows_of
+from tiny_export import (
+    COPY_KINDS,
+    MEMCPY,
+    MPI_COLLECTIVE,
+    MPI_OTHER,
+    MPI_P2P,
+    OPENMP,
+    OSRT,
+    PID,
+    UM_CPU_FAULT,
+    UM_GPU_FAULT,
+    Row,
+    call,
+    enums,
+    global_id,
+    graph,
+    kernel,
+    memcpy,
+    memset,
+    nvtx,
+    on_cpu,
+    opened,
+    row,
+    um_cpu_fault,
+    um_gpu_fault,
+)
 
 from nsyswrap.api import CaptureReader
-from nsyswrap.base.errors import NotInCapture
+from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.capture.selection import KernelNames
 from nsyswrap.render.formats import text
 from nsyswrap.reports import parse
@@ -245,3 +271,222 @@ def test_old_exports_are_answered_and_what_they_lack_is_said(rule: str, tmp_path
 
 def test_nsys_refuses_them(tmp_path: Path, nsys: str) -> None:
     assert set(said_by(nsys, old(tmp_path).path, RULES[:3]).values()) == {""}
+
+
+MS = 10**6
+
+
+def test_without_any_work_there_is_nothing_to_find(tmp_path: Path) -> None:
+    capture = opened(tmp_path, kernel("k", 0, MS))
+    assert rows_of(capture, "gpu_gaps") == rows_of(capture, "gpu_time_util") == []
+
+
+def test_whole_graphs_are_no_work_to_nsys_and_that_is_said(tmp_path: Path) -> None:
+    capture = opened(tmp_path, kernel("k", 1, 2), graph(10, 600 * MS, 1), kernel("k", 601 * MS, 602 * MS))
+    for rule in RULES[4:]:
+        assert len(rows_of(capture, rule)) == 1
+        assert "whole-graph executions (1) do not count as busy" in notes_text(capture, rule)
+
+
+def test_a_trimmed_export_has_one_process_and_no_contexts(tmp_path: Path) -> None:
+    trimmed = ["globalPid", "contextId"]
+    capture = opened(tmp_path, kernel("k", 1, 5), kernel("k", 2 * MS, 3 * MS), without=trimmed)
+    assert rows_of(capture, "gpu_gaps:gap=1") == [f"1,{2 * MS - 5},5,,0,"]
+    assert rows_of(capture, "gpu_time_util:chunks=2") == [f"1,0.0,{MS * 3 // 2},1,,0,"]
+
+
+def test_one_operation_leaves_nothing_to_say(tmp_path: Path) -> None:
+    capture = opened(tmp_path, kernel("k", 10, 10))
+    assert rows_of(capture, "gpu_gaps:gap=0") == rows_of(capture, "gpu_time_util:threshold=101") == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "hint"),
+    [
+        ("gpu_time_util:chunks=0", "at least 1 and at most 1000"),
+        ("gpu_time_util:chunks=1001", "at least 1 and at most 1000"),
+        ("gpu_gaps:gap=-1", "at least 0"),
+        ("gpu_gaps:chunks=3", "options: rows=N, gap=N"),
+    ],
+)
+def test_options_out_of_range(asked: str, hint: str, tmp_path: Path) -> None:
+    capture = opened(tmp_path, kernel("k", 10, 20))
+    with pytest.raises(UsageError) as caught:
+        parse(asked).make(capture)
+    assert caught.value.hint == hint
+
+
+USED: dict[str, Any] = {"registersPerThread": 16, "staticSharedMemory": 1024, "dynamicSharedMemory": 0}
+GREEN: dict[str, Any] = {"greenContextId": None}
+
+
+@pytest.mark.parametrize("report", ["cuda_kern_exec_trace", "cuda_kern_exec_sum"])
+def test_kernels_without_their_process_meet_their_calls_all_the_same(report: str, tmp_path: Path) -> None:
+    capture = opened(tmp_path, call("launch", 0, 5, 1), kernel("k", 9, 10, 1), without=["globalPid"])
+    for _ in range(2):  # the join is made once; it is said each time
+        assert rows_of(capture, report)[0].endswith(",k")
+        [note] = notes_of(capture, report)
+        assert "globalPid" in note
+
+
+RANGED = (
+    "cuda_gpu_kern_sum",
+    "cuda_gpu_kern_gb_sum",
+    "cuda_gpu_sum",
+    "cuda_api_gpu_sum",
+    "cuda_kern_exec_sum",
+    "cuda_kern_exec_trace",
+    "cuda_gpu_trace",
+)
+
+
+@pytest.mark.parametrize("report", RANGED)
+def test_kernels_are_named_after_the_range_around_their_launch(report: str, tmp_path: Path) -> None:
+    capture = opened(
+        tmp_path,
+        nvtx("outer", 0, 100),
+        nvtx("inner", 5, 30),
+        *(call("launch", 10, 20, 1), kernel("k", 200, 210, 1, shortName="s", **USED, **GREEN)),
+        *(call("launch", 40, 50, 2), kernel("k", 220, 230, 2, shortName="s", **USED, **GREEN)),
+        *(call("launch", 101, 102, 3), kernel("k", 240, 250, 3, shortName="s", **USED, **GREEN)),
+        *(call("launch", 60, 61, 4), kernel(7, 260, 270, 4, shortName=7, **USED, **GREEN)),
+    )
+    asked = {f"{report}:nvtx-name": "k", f"{report}:nvtx-name:base": "s", f"{report}:base:nvtx-name": "s"}
+    for name, shown in asked.items():
+        seen = sorted(line.rpartition(",")[2] for line in rows_of(capture, name))
+        expected = {"", shown, f"inner/{shown}", f"outer/{shown}"}
+        assert set(seen) - {"launch"} == expected
+
+
+@pytest.mark.parametrize("report", RANGED)
+def test_ranges_that_were_not_collected_cannot_name_a_kernel(report: str, tmp_path: Path) -> None:
+    capture = opened(tmp_path, call("launch", 0, 5, 1), kernel("k", 9, 10, 1, **USED))
+    with pytest.raises(NotInCapture, match="no NVTX events") as caught:
+        rows_of(capture, f"{report}:nvtx-name")
+    assert "--trace cuda,nvtx" in caught.value.hint
+
+
+@pytest.mark.parametrize("report", ["cuda_gpu_trace", "cuda_api_trace", "cuda_kern_exec_trace"])
+def test_a_window_leaves_rows_whole(report: str, tmp_path: Path) -> None:
+    rows = [call("launch", 0, 50, 1), kernel("k", 60, 90, 1, **USED, **GREEN)]
+    late = [call("launch", 500, 550, 2), kernel("k", 560, 590, 2, **USED, **GREEN)]
+    capture = opened(tmp_path, *rows, *late)
+    assert len(rows_of(capture, report)) == 2
+    assert rows_of(capture.select(time="40/70"), report) == rows_of(capture, report)[:1]
+
+
+TO_DEVICE, TO_HOST = 11, 12
+FAULTS = (UM_CPU_FAULT, UM_GPU_FAULT)
+
+
+def migrated(kind: int, address: int | None, size: int, duration: int) -> Row:
+    return memcpy(kind, 0, duration, size, virtualAddress=address)
+
+
+def test_migrations_of_an_export_without_addresses(tmp_path: Path) -> None:
+    pages = [memcpy(TO_DEVICE, 0, 10, 100), memcpy(TO_DEVICE, 0, 10, 100), memcpy(TO_HOST, 0, 50, 300)]
+    capture = capture_of(tmp_path, *pages, um_cpu_fault(1, 0), um_gpu_fault(1, 0, 1))
+    assert rows_of(capture, "um_sum") == [",0.000,,,,10000.000", ",,0.000,,,6000.000", "0x1,,,1,1,"]
+    [note] = capture.report("um_total_sum").notes
+    assert "no virtualAddress (nsys 2022.1 or newer writes it)" in note
+
+
+def test_tables_without_rows_may_mean_that_nobody_looked(tmp_path: Path) -> None:
+    capture = capture_of(tmp_path, migrated(TO_DEVICE, 4096, 100, 10), empty=FAULTS)
+    for name in ("um_sum", "um_total_sum"):
+        [note] = capture.report(name).notes
+        assert note.startswith("no page faults in this capture: none occurred, or they were not traced")
+    assert rows_of(capture, "um_total_sum") == ["0.000,,0,,,"]
+
+
+@pytest.mark.parametrize("name", ["um_sum", "um_total_sum"])
+@pytest.mark.parametrize("missing", FAULTS)
+def test_a_table_that_is_not_there_is_no_answer(name: str, missing: str, tmp_path: Path) -> None:
+    there = [fault for fault in (um_cpu_fault(1, 0), um_gpu_fault(1, 0, 1)) if fault.table != missing]
+    capture = capture_of(tmp_path, *there, migrated(TO_DEVICE, 4096, 100, 10))
+    with pytest.raises(NotInCapture, match=r"holds no [CG]PU page faults of unified memory") as caught:
+        capture.report(name)
+    assert "--um-faults" in caught.value.hint
+
+
+def test_faults_of_the_cpu_stand_in_every_window_unless_rows_are_cut(tmp_path: Path) -> None:
+    faults = [um_cpu_fault(4096, 5), um_cpu_fault(4096, 50), um_gpu_fault(4096, 50, 60)]
+    capture = capture_of(tmp_path, *faults, migrated(TO_DEVICE, 4096, 100, 10))
+    whole, cut = capture.select(time="/20"), capture.select(time="/20", clip=True)
+    note = "CPU page faults have no end time, so those outside the window also count (not with --clip yes)"
+    for name, column, all_rows, part in (
+        ("um_sum", 3, "2", "1"),
+        ("um_total_sum", 2, "2", "1"),
+        ("um_cpu_page_faults_sum", 0, "2", "1"),
+    ):
+        for seen, number, notes in ((capture, all_rows, ()), (whole, all_rows, (note,)), (cut, part, ())):
+            assert rows_of(seen, name)[0].split(",")[column] == number
+            assert seen.report(name).notes == notes
+
+
+@pytest.mark.parametrize("report", ["um_sum", "um_total_sum"])
+@pytest.mark.parametrize(
+    ("missing", "title", "options"),
+    [
+        (MEMCPY, "copies", "--trace cuda,nvtx"),
+        (UM_CPU_FAULT, "CPU page faults", "--trace cuda,nvtx --um-faults"),
+        (UM_GPU_FAULT, "GPU page faults", "--trace cuda,nvtx --um-faults"),
+    ],
+)
+def test_each_table_has_to_be_there(
+    report: str, missing: str, title: str, options: str, tmp_path: Path
+) -> None:
+    tables = {MEMCPY, UM_CPU_FAULT, UM_GPU_FAULT} - {missing}
+    with pytest.raises(NotInCapture, match=f"holds no {title}") as caught:
+        capture_of(tmp_path, empty=sorted(tables)).report(report)
+    assert f"(collect with nsyswrap profile {options})" in caught.value.hint
+
+
+RANK = row("MPI_RANKS", globalTid=global_id(PID, PID), rank=3)
+
+
+def never_ended(call: Row) -> Row:
+    return call._replace(cells={**call.cells, "end": None})
+
+
+def test_mpi_calls_that_never_ended_are_counted_and_have_no_time(tmp_path: Path) -> None:
+    calls = [on_cpu(MPI_P2P, "MPI_Recv", 0, 30), on_cpu(MPI_P2P, "MPI_Recv", 40, 50), RANK]
+    waits = never_ended(on_cpu(MPI_COLLECTIVE, "MPI_Barrier", 60, 0))
+    capture = capture_of(tmp_path, *calls[:1], never_ended(calls[1]), waits, RANK)
+    assert rows_of(capture, "mpi_event_sum") == [
+        "100.0,30,2,30.0,30.0,30,30,0.0,p2p,MPI_Recv",
+        ",,1,,,,,0.0,collectives,MPI_Barrier",
+    ]
+    assert rows_of(capture, "mpi_event_trace") == [
+        "0,30,30,MPI_Recv,100,100,,3,,,,,",
+        "40,,,MPI_Recv,100,100,,3,,,,,",
+        "60,,,MPI_Barrier,100,100,,3,,,,,",
+    ]
+
+
+def test_one_process_of_several(tmp_path: Path) -> None:
+    calls = [
+        on_cpu(MPI_OTHER, name, 0, 10, globalTid=global_id(pid, pid)) for name, pid in [("a", 1), ("b", 2)]
+    ]
+    ranks = [row("MPI_RANKS", globalTid=global_id(pid, pid), rank=pid * 10) for pid in (1, 2)]
+    chosen = capture_of(tmp_path, *calls, *ranks).select(process=2)
+    assert rows_of(chosen, "mpi_event_trace") == ["0,10,10,b,2,2,,20,,,,,"]
+    assert rows_of(chosen, "mpi_event_sum") == ["100.0,10,1,10.0,10.0,10,10,0.0,other,b"]
+
+
+def test_events_of_several_tables_are_one_kind(tmp_path: Path) -> None:
+    calls = [on_cpu("OPENMP_EVENT_KIND_TASK", "task", 5, 8), on_cpu(OPENMP, "region", 0, 10)]
+    frame = capture_of(tmp_path, *calls).events("openmp")
+    assert frame[["name", "start_ns", "duration_ns", "thread_id"]].to_numpy().tolist() == [
+        ["region", 0, 10, PID],
+        ["task", 5, 3, PID],
+    ]
+
+
+@pytest.mark.parametrize(
+    "name", ["osrt_sum", "openmp_sum", "openacc_sum", "mpi_event_sum", "mpi_event_trace"]
+)
+def test_nothing_recorded_is_said(name: str, tmp_path: Path) -> None:
+    with pytest.raises(NotInCapture) as caught:
+        capture_of(tmp_path, kernel("k", 0, 1), empty=[OSRT, OPENMP, MPI_P2P]).report(name)
+    assert f"--trace cuda,nvtx,{name[:3]}" in caught.value.hint
