@@ -418,12 +418,18 @@ def _overlap(one: _Range, other: _Range) -> bool:
 
 
 def _in_phases(one: _Range, other: _Range) -> bool:
-    """Return True if two ranges come in phases, as training and evaluation: several of each in a row."""
+    """Return True if two ranges come in phases, as training and evaluation: several of each in a row.
+
+    So do those of which one comes at irregular times: a server reads a prompt when it has one.
+    """
     which = np.repeat((True, False), (len(one.start_ns), len(other.start_ns)))
     which = which[np.argsort(np.concatenate((one.start_ns, other.start_ns)), kind="stable")]
     edges = np.flatnonzero(np.diff(which)) + 1
     runs, first = np.diff(np.concatenate(([0], edges, [len(which)]))), int(not which[0])
-    return all(len(mine) and np.median(mine) >= _LEAST for mine in (runs[first::2], runs[1 - first :: 2]))
+    both = (runs[first::2], runs[1 - first :: 2])
+    in_a_row = [len(mine) > 0 and np.median(mine) >= _LEAST for mine in both]
+    irregular = [len(mine) >= MANY and (mine == np.median(mine)).mean() < _HALF for mine in both]
+    return all(in_a_row) or any(in_a_row and many for in_a_row, many in zip(in_a_row, irregular, strict=True))
 
 
 def _occurrences(one: _Range, others: Sequence[_Range], calls: ApiCalls) -> Occurrences:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from report_tables import records_of
 from step_drawings import LENGTH, Drawing, every, only, training
 from tiny_export import call, memcpy, opened, row
@@ -32,6 +33,24 @@ def test_training_and_evaluation_in_turns_are_two_loops(tmp_path: Path) -> None:
     assert (steps.label, len(steps)) == ("'train'", 4 * TRAIN)
     [other] = steps.others
     assert (other.label, len(other)) == ("'eval'", 4 * EVALUATE)
+
+
+@pytest.mark.parametrize(
+    ("counts", "labels"), [([4] * 12, ["'decode'"]), ([4, 5, 7, 3] * 3, ["'decode'", "'prefill'"])]
+)
+def test_rarer_ranges_at_irregular_times_are_a_loop(
+    tmp_path: Path, counts: list[int], labels: list[str]
+) -> None:
+    drawing, now = Drawing(), 0
+    for count in counts:
+        drawing.range("prefill", now, now + LENGTH)
+        drawing.launch("a", now + 10, gpu_ns=6000)
+        for start in every(count, now + LENGTH, LENGTH // 2):
+            drawing.range("decode", start, start + LENGTH // 2)
+            drawing.launch("b", start + 10, gpu_ns=2000)
+        now += LENGTH + count * LENGTH // 2
+    steps = only(tmp_path, drawing)
+    assert [one.label for one in (steps, *steps.others)] == labels
 
 
 def unmarked(train: str, evaluate: str, counts: tuple[int, int] = (TRAIN, EVALUATE)) -> Drawing:
