@@ -568,21 +568,22 @@ def loop_lines(answer: Answer) -> Iterator[AnswerLine]:
         is_name = loop.label.kind == "range"  # numbers in other labels are of operations
         families.setdefault(family(loop.label) if is_name else id(loop), []).append(loop)
     shown = list(families.values())[:_MOST_LOOPS]
-    for loops in shown:
-        yield _variants_line(loops) if len(loops) > 1 else _loop_line(loops[0])
+    for number, loops in enumerate(shown):
+        report = "" if number else "loops"
+        yield _variants_line(loops) if len(loops) > 1 else _loop_line(loops[0], report)
     if more := len(answer.other_loops) - sum(map(len, shown)):
         yield AnswerLine(f"{more} more loops", "fact")
 
 
-def _loop_line(loop: OtherLoop) -> AnswerLine:
+def _loop_line(loop: OtherLoop, report: str) -> AnswerLine:
     label = printable(loop.label.short)
     each = f", {duration(loop.mean_ns)} each"
     busy = f": GPU busy {whole_percent(loop.busy_percent)}"
     total = f" ({duration(loop.count * loop.mean_ns)})"
     before = f"Another loop: {repeated(loop.count, loop.label)} "
-    columns = room("fact") - len(before) - len(each) - len(busy)
+    columns = room("fact") - len(AnswerLine(f"{before}{each}{busy}", "fact", report=report).text)
     texts = [f"{before}{label}{each}{total}{busy}", f"{before}{shorten(label, columns)}{each}{busy}"]
-    return AnswerLine(first_fitting(texts, room("fact")), "fact")
+    return first_line([AnswerLine(text, "fact", report=report) for text in texts])
 
 
 def _variants_line(loops: Sequence[OtherLoop]) -> AnswerLine:

@@ -5,6 +5,7 @@ from __future__ import annotations
 # In the order of `-r all`.
 NAMES = (
     "step_budget",
+    "loops",
     "launch_overhead",
     "launch_exposure",
     "gpu_time",

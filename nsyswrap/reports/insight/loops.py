@@ -1,0 +1,173 @@
+"""Loops of each process: how long their steps take, the gaps between them, and what runs outside CUDA graphs.
+
+A loop is what a process repeats: an NVTX range, or a sequence of GPU operations. The first row of a process
+is the loop that the screen judges, in its steady steps. Of the others every step counts. The last row is the
+GPU work outside of all these steps, as that of warm-up. The server of a language model often has two loops:
+many short steps that write a token each, and longer ones that read the prompts. They have names only where
+NVTX ranges name them.
+
+The GPU work of a step is what its calls launched. A gap lasts from the end of that work to the start of the
+work of the next step of the same loop; 0 if that started before. Work of other loops in a gap is part of it:
+the gaps of the short steps show how long the longer ones hold them up. The 99th percentile is the least
+duration that 99 % of the steps do not exceed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nsyswrap.analysis.gpu_operations import KINDS, READS, GpuOperations, gpu_operations_of, operation_notes
+from nsyswrap.analysis.judged_process import JudgedProcess, judged_processes
+from nsyswrap.analysis.launches import launches_of
+from nsyswrap.analysis.steps import LEAST_STEPS, Steps
+from nsyswrap.base.constants import MISSING
+from nsyswrap.base.units import Unit, duration
+from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.intervals import union
+from nsyswrap.reports.table import Column, Report, Result, Schema, Values
+from nsyswrap.reports.wording.notes import note_text
+
+_P99 = 0.99
+
+
+def compute(capture: Capture) -> Result:
+    """Return one row per process and loop, the judged loop of a process first, then those with most time."""
+    processes = judged_processes(capture)
+    rows = [row for process in processes for row in _rows(capture, process)]
+    data: dict[str, Values] = {
+        column.name: [row[column.name] for row in rows]
+        if column.unit is Unit.TEXT
+        else np.array([row.get(column.name, np.nan) for row in rows])
+        for column in SCHEMA.columns
+    }
+    notes = [f"no steps: {note_text(one.steps.why_none)}" for one in processes if one.steps.why_none]
+    return Result(data, (*operation_notes(capture), *dict.fromkeys(notes)))
+
+
+def _rows(capture: Capture, process: JudgedProcess) -> Iterator[dict[str, Any]]:
+    """Yield the columns of each loop of a process, and of its GPU work outside of their steps."""
+    whole, steps, every = capture.whole, process.steps, gpu_operations_of(capture)
+    operations = every.of(every.global_pid == steps.global_pid)
+    launches, called = launches_of(whole), operations.call >= 0
+    in_graph = called & np.isin(operations.call, launches.call[launches.of_graph])
+    called_ns = np.full(len(operations), MISSING)
+    called_ns[called] = whole.columns("api", "start_ns")["start_ns"][operations.call[called]]
+    gpu_ns = operations.end_ns - operations.start_ns
+    busy = union(operations.start_ns, operations.end_ns)
+    left = np.ones(len(operations), bool)
+    for loop, which in _loops(steps):
+        step = _steps_of(loop, called_ns)
+        inside = which[step] & (step >= 0)
+        left &= ~inside
+        yield {
+            "loop": loop.label.short,
+            "process_id": process.process_id,
+            **_durations(loop.duration_ns[which]),
+            **_gaps(operations.of(inside), step[inside]),
+            "busy_percent": _percent(
+                busy.within(loop.start_ns[which], loop.end_ns[which]), loop.duration_ns[which]
+            ),
+            **_shares(gpu_ns, inside, in_graph),
+        }
+    if left.any():
+        yield {
+            "loop": "outside these steps",
+            "process_id": process.process_id,
+            "steps": MISSING,
+            **_shares(gpu_ns, left, in_graph),
+        }
+
+
+def _loops(steps: Steps) -> Iterator[tuple[Steps, NDArray[Any]]]:
+    """Yield each loop with the marks of the steps that count, the judged one first."""
+    if steps.has_steady:
+        yield steps, steps.steady
+        for other in sorted(steps.others, key=lambda one: -int(one.duration_ns.sum())):
+            yield other, np.ones(len(other), bool)
+
+
+def _steps_of(loop: Steps, called_ns: NDArray[Any]) -> NDArray[Any]:
+    """Return the step in which each operation was launched; -1 if in none."""
+    step = np.searchsorted(loop.host_start_ns, called_ns, "right") - 1
+    return np.where(called_ns < (loop.host_start_ns + loop.host_ns)[step], step, -1)
+
+
+def _percent(part_ns: NDArray[Any], whole_ns: NDArray[Any]) -> float:
+    return 100.0 * int(part_ns.sum()) / max(int(whole_ns.sum()), 1)
+
+
+def _shares(gpu_ns: NDArray[Any], which: NDArray[Any], in_graph: NDArray[Any]) -> dict[str, float]:
+    """Return the share of the process' GPU time, and that of it outside graphs."""
+    outside = _percent(gpu_ns[which & ~in_graph], gpu_ns[which]) if in_graph.any() else np.nan
+    return {"gpu_time_percent": _percent(gpu_ns[which], gpu_ns), "outside_graphs_percent": outside}
+
+
+def _durations(ns: NDArray[Any]) -> dict[str, float]:
+    p99 = float(np.quantile(ns, _P99, method="inverted_cdf"))
+    return {"steps": len(ns), "avg_ns": float(ns.mean()), "med_ns": float(np.median(ns)), "p99_ns": p99}
+
+
+def _gaps(operations: GpuOperations, step: NDArray[Any]) -> dict[str, float]:
+    """Return median and 99th percentile of the gaps. ``step`` has the step of each operation."""
+    order = np.argsort(step, kind="stable")
+    begins = np.flatnonzero(np.diff(step[order], prepend=-1))
+    if len(begins) < 2:  # noqa: PLR2004 - a gap is between two
+        return {}
+    first = np.minimum.reduceat(operations.start_ns[order], begins)
+    last = np.maximum.accumulate(np.maximum.reduceat(operations.end_ns[order], begins))
+    gaps = np.maximum(first[1:] - last[:-1], 0)
+    p99 = float(np.quantile(gaps, _P99, method="inverted_cdf"))
+    return {"gap_med_ns": float(np.median(gaps)), "gap_p99_ns": p99}
+
+
+def conclude(_: Capture, data: Mapping[str, Values]) -> str:
+    """Return the gaps between the steps of the loop with most steps."""
+    steps = np.asarray(data["steps"])
+    if not len(steps):
+        return ""
+    most = int(steps.argmax())
+    if steps[most] < LEAST_STEPS:
+        return ""
+    gap, longest = (float(np.asarray(data[name])[most]) for name in ("gap_med_ns", "gap_p99_ns"))
+    if np.isnan(gap):
+        return ""
+    text = f"{steps[most]:,} steps of {list(data['loop'])[most]}: the gap between two is {duration(gap)}"
+    return f"{text} (median), at most {duration(longest)} for 99 % of them."
+
+
+SCHEMA = Schema(
+    name="loops",
+    title="Loops: steps, gaps between them, work outside CUDA graphs",
+    columns=(
+        Column("loop", "Loop", Unit.TEXT, "NVTX range or GPU operations that repeat", -1, is_key=True),
+        Column("steps", "Steps", Unit.NUMBER, "steps that count; empty outside of them", -1),
+        Column("avg_ns", "Avg", Unit.NS, "mean duration of a step", 1),
+        Column("med_ns", "Med", Unit.NS, "median duration of a step", -1),
+        Column("p99_ns", "P99", Unit.NS, "99th percentile of the durations", -1),
+        Column("gap_med_ns", "Gap Med", Unit.NS, "median time between the GPU work of two steps", -1),
+        Column("gap_p99_ns", "Gap P99", Unit.NS, "99th percentile of these times", -1),
+        Column("busy_percent", "Busy", Unit.PERCENT, "part of the steps in which a GPU worked", 2),
+        Column("gpu_time_percent", "GPU Time", Unit.PERCENT, "share of the GPU time of the process", 3),
+        Column(
+            "outside_graphs_percent",
+            "No Graph",
+            Unit.PERCENT,
+            "GPU time of the loop that no CUDA graph launched; not known without graphs",
+            4,
+        ),
+        Column("process_id", "PID", Unit.ID, "process of the loop", 5),
+    ),
+)
+
+REPORT = Report(
+    SCHEMA,
+    needs=(KINDS, ("api",)),
+    compute=compute,
+    reads=READS,
+    conclude=conclude,
+    judges_steps=True,
+)

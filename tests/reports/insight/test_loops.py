@@ -1,0 +1,74 @@
+from pathlib import Path
+
+import pytest
+from report_tables import records_of, table_of
+from tiny_export import GRAPH, PID, Row, call, graph, kernel, nvtx, opened
+
+from nsyswrap.analysis.answer import answer_of
+from nsyswrap.api import CaptureReader
+from nsyswrap.reports.answer.lines import loop_lines
+
+DECODES = (9, 7, 8, 10, 5, 6, 12, 9, 11, 8, 7, 10)
+DECODE, PREFILL = 1_000, 4_000  # ns
+GPU_NS = 600 * sum(DECODES) + 3500 * len(DECODES)
+
+
+# CPU   prefill[0 ...................... 4000) decode[4000 ......... 5000) decode[5000 ...
+#          L[10,20) L[30,40)                      G[4010,4020)                G[5010,5020)
+# GPU          a[100 . 1100) b[1100 . 3600)         graph[4100 . 4700)         graph[5100 . 5700)
+def serving() -> list[Row]:
+    """Return a server that reads prompts by two kernels, and then writes some tokens by a CUDA graph each."""
+    rows: list[Row] = []
+    now = number = 0
+    for decodes in DECODES:
+        rows += [nvtx("prefill", now, now + PREFILL)]
+        for name, called, begin, end in (("a", 10, 100, 1100), ("b", 30, 1100, 3600)):
+            number += 1
+            rows.append(call("cudaLaunchKernel", now + called, now + called + 10, number))
+            rows.append(kernel(name, now + begin, now + end, number))
+        now += PREFILL
+        for _ in range(decodes):
+            number += 1
+            rows += [nvtx("decode", now, now + DECODE)]
+            rows.append(call("cudaGraphLaunch", now + 10, now + 20, number))
+            rows.append(graph(now + 100, now + 700, number))
+            now += DECODE
+    return rows
+
+
+def loops(capture: CaptureReader) -> dict[object, dict[str, object]]:
+    return {one["loop"]: one for one in records_of(table_of(capture, "loops"))}
+
+
+def test_prefill_and_decode(tmp_path: Path) -> None:
+    capture = opened(tmp_path, *serving())
+    found = loops(capture)
+    assert list(found) == ["'decode'", "'prefill'", "outside these steps"]
+    decode, prefill, warm_up = found.values()
+    assert decode == {
+        "loop": "'decode'",
+        "process_id": PID,
+        "steps": sum(DECODES) - 1,  # the first is warm-up
+        **dict.fromkeys(("avg_ns", "med_ns", "p99_ns"), DECODE),
+        "gap_med_ns": 400,
+        "gap_p99_ns": 300 + PREFILL + 100,  # a prompt is read between two tokens
+        "busy_percent": 60,
+        "outside_graphs_percent": 0,
+        "gpu_time_percent": pytest.approx(100 * 600 * (sum(DECODES) - 1) / GPU_NS),
+    }
+    assert (prefill["steps"], prefill["med_ns"], prefill["outside_graphs_percent"]) == (
+        len(DECODES),
+        PREFILL,
+        100,
+    )
+    between = sorted(400 + DECODE * many + 100 for many in DECODES[:-1])
+    assert (prefill["gap_med_ns"], prefill["gap_p99_ns"]) == (between[len(between) // 2], between[-1])
+    assert warm_up["steps"] is None
+    assert warm_up["gpu_time_percent"] == pytest.approx(100 * 600 / GPU_NS)
+    [line] = loop_lines(answer_of(capture))
+    assert str(line) == "Another loop: 12 x 'prefill', 4.00 µs each (48.0 µs): GPU busy 88 % (-r loops)"
+
+
+def test_a_capture_without_graphs_has_no_share_outside_of_them(tmp_path: Path) -> None:
+    rows = [row for row in serving() if row.table != GRAPH]
+    assert {one["outside_graphs_percent"] for one in loops(opened(tmp_path, *rows)).values()} == {None}
