@@ -19,6 +19,7 @@ from nsyswrap.base.errors import UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.options import OPTIONS, RECORDING, RecordingOptions, check_trace
 from nsyswrap.base.text import quoted
+from nsyswrap.base.units import duration
 from nsyswrap.cli.help import CommandGroup, option
 from nsyswrap.cli.options import output_option
 from nsyswrap.cli.output import (
@@ -144,6 +145,7 @@ class _Load:
         self._ready = ready
         self._load = load
         self._load_code = 0
+        self._load_s = 0.0
         self._run: Run | None = None
         self._error: Exception | None = None
         self._thread = threading.Thread(target=self._carry_out, daemon=True)
@@ -171,8 +173,8 @@ class _Load:
             note(f"nsyswrap: {label} ended with exit code {code} before it was ready")
             return code or 1
         _show(self._run)
-        if self._load_code:
-            note(f"nsyswrap: the command of --load ended with exit code {self._load_code}")
+        ended = f"ended with exit code {self._load_code} after" if self._load_code else "took"
+        note(f"nsyswrap: the command of --load {ended} {duration(self._load_s * 1e9)}")
         return self._run.status.exit_code or code or self._load_code
 
     def _carry_out(self) -> None:
@@ -189,7 +191,8 @@ class _Load:
 
         with attached.guarded(token) as note_pid:
 
-            def has_ended(_: float) -> bool:
+            def has_ended(seconds: float) -> bool:
+                self._load_s = seconds
                 if not processes:
                     processes.append(subprocess.Popen(["/bin/sh", "-c", self._load], env=environment))
                     note_pid(b"%d" % processes[0].pid)

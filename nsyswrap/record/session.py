@@ -51,6 +51,7 @@ _ANSWER_S = 60  # nsys begins a recording within this time
 _WRITE_S = guard.STOP_NSYS_S  # nsys writes a recording within this time
 # It ends the recording when its stdin closes, also because we were killed. The guard must not end it.
 _STOPPER = 'trap "" TERM; read _; exec "$0" stop --session="$1"'
+_FRESH_S, _STALE_S = 60, 600  # a session renews the time of its file so often; an older one is not alive
 _NSYS_FAILED = 70
 _ALONE = "nsys has ended, as if it was killed; {} goes on, but cannot be recorded any more"
 _GONE = ("nsys of this session has ended, as if it was killed", "end the program, and launch it again")
@@ -352,14 +353,25 @@ def _registered(session: Session) -> Iterator[Callable[[int], Session]]:
 
     with paths.writing(path):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    ended = threading.Event()
+
+    def stay_fresh() -> None:
+        while not ended.wait(_FRESH_S):
+            with suppress(OSError):
+                os.utime(path)
+
+    threading.Thread(target=stay_fresh, daemon=True).start()
     try:
         yield register
     finally:
+        ended.set()
         path.unlink(missing_ok=True)
 
 
 def _read(path: Path) -> Session | None:
     """Return the session of a file; None if it has ended. The file of a killed process is removed.
+
+    That of another machine which is not fresh is passed over: the machine went down, or has no network.
 
     A file of another user, or one that we did not write, is not trusted: we signal its process.
     """
@@ -371,10 +383,11 @@ def _read(path: Path) -> Session | None:
         session = typed(Session, json_of(content))
     except (OSError, ValueError, NsyswrapError):
         return None
-    if session.is_alive:
-        return session
-    path.unlink(missing_ok=True)
-    return None
+    if not session.is_alive:
+        path.unlink(missing_ok=True)
+        return None
+    is_stale = not session.is_here and time.time() - facts.st_mtime > _STALE_S
+    return None if is_stale else session
 
 
 def record(
@@ -489,7 +502,7 @@ class _Recording:
                 start.kill()
                 raise Unavailable(f"nsys does not answer in {_ANSWER_S} s", "try again") from None
             finally:
-                stopper.communicate()
+                _end_recording(stopper)
 
     def _wait_for_export(self) -> str:
         """Wait for the export; return what it lacks. After the end of the program `nsys launch` writes it."""
@@ -532,6 +545,16 @@ class _Recording:
                 "done", None, 0, 0, f"{label} ended {self._seconds:.1f} s after the recording began"
             )
         return Status("done", None, 0, 0)
+
+
+def _end_recording(stopper: subprocess.Popen[bytes]) -> None:
+    """End the recording, and wait until nsys has written it. Raises Unavailable if that takes too long."""
+    try:
+        stopper.communicate(timeout=_WRITE_S)
+    except subprocess.TimeoutExpired:
+        stopper.kill()
+        stopper.wait()
+        raise Unavailable(f"`nsys stop` has not ended in {_WRITE_S} s", _GONE[1]) from None
 
 
 def _not_begun(log: str) -> NsyswrapError:

@@ -3,17 +3,20 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
 import sqlite3
+import ssl
 import subprocess
 import sys
 import threading
 import urllib.request
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from http.server import HTTPServer, SimpleHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -24,6 +27,7 @@ from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.nsys.options import RecordingOptions
 from nsyswrap.base.run_folder import EXPORT, RUN, STATUS
 from nsyswrap.record import proc, readiness, session
+from nsyswrap.record.program import Callbacks
 
 pytestmark = pytest.mark.usefixtures("nsys")
 
@@ -238,6 +242,22 @@ def test_nsys_killed_while_nothing_is_recorded(served: Served) -> None:
     assert (served.process.returncode, "server goes on" in printed) == (128 + signal.SIGTERM, True)
 
 
+def test_nsys_that_does_not_end_a_recording(
+    served: Served, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", served.environment["XDG_STATE_HOME"])
+    monkeypatch.setattr(session, "_WRITE_S", 1)
+    (running,) = session.sessions()
+    slow = tmp_path / "slow"
+    slow.write_text(f'#!/bin/sh\n[ "$1" = stop ] && exec sleep 300\nexec {shlex.quote(running.nsys)} "$@"\n')
+    slow.chmod(0o755)
+    _, status = session.record(
+        replace(running, nsys=str(slow)), "slow", lambda passed: passed > 0, Callbacks(progress=print)
+    )
+    assert (status.outcome, "has not ended in 1 s" in str(status.message)) == ("nsys_failed", True)
+    assert served.ask() == 1
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
 @pytest.mark.skipif(not shutil.which("setpriv"), reason="needs setpriv (util-linux)")
 def test_a_session_of_another_user(served: Served, tmp_path: Path) -> None:
@@ -277,7 +297,7 @@ def test_load_is_recorded_when_the_server_is_ready(
         printed = process.communicate(timeout=PATIENCE_S)[0]
     assert process.returncode == 3, printed
     assert f"serves on {port}" in printed
-    assert "the command of --load ended with exit code 3" in printed
+    assert "the command of --load ended with exit code 3 after " in printed
     assert "nsyswrap report served/recording-1" in printed
     # The request that looked if the server is ready came before.
     assert requests_in(tmp_path / "served" / "recording-1" / EXPORT) == 20
@@ -333,6 +353,21 @@ def test_a_proxy_does_not_answer_for_the_server(monkeypatch: pytest.MonkeyPatch)
             proxy.accept()
 
 
+@pytest.mark.skipif(not shutil.which("openssl"), reason="needs openssl")
+def test_a_server_with_a_certificate_of_its_own_is_ready(tmp_path: Path) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    words = ("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=elsewhere")
+    subprocess.run(["openssl", *words, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with HTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        answering = threading.Thread(target=server.handle_request)
+        answering.start()
+        assert readiness.parse(f"https://127.0.0.1:{server.server_port}/nothing").asks()
+        answering.join(PATIENCE_S)
+
+
 LOADED = ("launch", "-o", "served", "--trace", "nvtx", "--when-ready", "hello", "--load")
 
 
@@ -386,7 +421,7 @@ def test_a_server_that_ignores_its_signal_is_killed(tmp_path: Path, environment:
     server = "trap '' TERM; while :; do sleep 1; done"
     with loaded(tmp_path, environment, "sleep 0.3", server) as process:
         printed = process.communicate(timeout=PATIENCE_S)[0]
-    assert process.returncode == 0, printed
+    assert (process.returncode, bool(re.search(r"--load took \d+ ms", printed))) == (0, True), printed
     assert not check_export(tmp_path / "served" / "recording-1" / EXPORT)
 
 
@@ -442,6 +477,36 @@ def test_a_daemon_that_overwrites_its_environment(
     assert VALUE.encode() not in export.read_bytes()
 
 
+def session_of(folder: Path, pid: int) -> session.Session:
+    return session.Session(
+        folder=str(folder),
+        cwd="/",
+        host=socket.gethostname(),
+        pid=pid,
+        began=int(proc.stat(pid)[19]),
+        program=pid,
+        command=["sleep"],
+        label="sleep",
+        nsys="true",
+        version="1",
+        name="n",
+        temporary="/",
+        token="0" * 32,
+        started=1.0,
+        options=RecordingOptions(),
+    )
+
+
+def test_the_file_of_a_session_stays_fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr(session, "_FRESH_S", 0.01)
+    with session._registered(session_of(tmp_path, os.getpid())) as register:  # noqa: SLF001
+        register(os.getpid())
+        (entry,) = (tmp_path / "nsyswrap" / "sessions").glob("*.json")
+        os.utime(entry, (0, 0))
+        wait_until(lambda: entry.stat().st_mtime > 0)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -464,23 +529,7 @@ def test_a_damaged_or_foreign_file_of_a_session(
     folder.mkdir(parents=True)
     with subprocess.Popen(["sleep", "300"]) as decoy:
         pid = decoy.pid
-        valid = session.Session(
-            folder=str(tmp_path),
-            cwd="/",
-            host=socket.gethostname(),
-            pid=pid,
-            began=int(proc.stat(pid)[19]),
-            program=pid,
-            command=["sleep"],
-            label="sleep",
-            nsys="true",
-            version="1",
-            name="n",
-            temporary="/",
-            token="0" * 32,
-            started=1.0,
-            options=RecordingOptions(),
-        )
+        valid = session_of(tmp_path, pid)
         values = {**asdict(valid), **(wrong if isinstance(wrong, dict) else {})}
         path = folder / "none.json"
         path.write_text(json.dumps(values).replace("Infinity", "1e999"))
@@ -507,8 +556,12 @@ def test_names_of_recordings(served: Served) -> None:
     (entry,) = (served.folder / "state" / "nsyswrap" / "sessions").glob("*.json")
     assert entry.stat().st_mode & 0o777 == 0o600
     elsewhere = {**json.loads(entry.read_text()), "host": "elsewhere"}
-    entry.with_name("elsewhere.json").write_text(json.dumps(elsewhere))
+    foreign = entry.with_name("elsewhere.json")
+    foreign.write_text(json.dumps(elsewhere))
     assert served.run("record", "--for", "0.1s")[0] == 0  # the one that is here
+    assert "on elsewhere" in served.run("list")[1]
+    os.utime(foreign, (0, 0))
+    assert "on elsewhere" not in served.run("list")[1]
     assert [*(served.folder / "served" / "mine").iterdir()] == [served.folder / "served" / "mine" / "file"]
 
 
