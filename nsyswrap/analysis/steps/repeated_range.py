@@ -220,11 +220,7 @@ def _ranges(whole: Capture, process: int, calls: ApiCalls, work: _Work, name: st
         mine &= np.isin(spans.thread, threads[launches >= _OWN_PART * launches.sum()])
     rows, spans = rows[mine], Spans(*(field[mine] for field in spans))
     names, texts = range_labels(whole, rows)
-    if name:
-        kept = np.isin(names, _meant(name, texts))
-    else:
-        main = np.isin(whole.columns("nvtx", "domain_id")["domain_id"][rows], MAIN_DOMAIN)
-        kept = main | _of_the_program(texts)[names]
+    kept = np.isin(names, _meant(name, texts)) if name else of_the_program(whole, rows, names, texts)
     names, spans = names[kept], Spans(*(field[kept] for field in spans))
     if not len(names):
         return
@@ -269,9 +265,16 @@ def _meant(name: str, texts: Sequence[str | None]) -> list[int]:
     return []
 
 
-def _of_the_program(texts: Sequence[str | None]) -> NDArray[np.bool_]:
-    """Mark the texts that name a domain of the program: one without a name is that of a library."""
-    return np.array([bool(text and "@" in text and not _LIBRARY.search(text)) for text in texts], bool)
+def of_the_program(
+    whole: Capture, rows: NDArray[Any], names: NDArray[Any], texts: Sequence[str | None]
+) -> NDArray[Any]:
+    """Mark ranges in a domain of the program: one without a name, beside that of all, is that of a library.
+
+    ``rows`` are their positions among the NVTX events, ``names`` the codes of their ``texts``.
+    """
+    main = np.isin(whole.columns("nvtx", "domain_id")["domain_id"][rows], MAIN_DOMAIN)
+    own = np.array([bool(text and "@" in text and not _LIBRARY.search(text)) for text in texts], bool)
+    return main | own[names]  # type: ignore[no-any-return]
 
 
 def _children(ranges: Sequence[_Range]) -> dict[int, list[int]]:

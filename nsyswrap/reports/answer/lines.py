@@ -9,6 +9,7 @@ from nsyswrap.analysis.advice import WORTH_PERCENT
 from nsyswrap.analysis.answer import Answer, DeviceTime, JudgedSteps, OtherLoop, Outlier, RankShare
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_operations import GRAPH, MEMCPY, MEMSET
+from nsyswrap.analysis.process_roles import process_roles
 from nsyswrap.analysis.step_budget import KERNELS, OTHER_KERNELS
 from nsyswrap.analysis.steps.occurrences import LoopLabel
 from nsyswrap.analysis.steps.repeated_range import family
@@ -62,6 +63,7 @@ _SUMMARIES = {
     "cuda_api_sum": "CUDA API calls",
 }
 _NAMES = 3  # of each summary
+_MOST_ROLES = 4  # of processes
 _NAME_WIDTH = 30
 
 
@@ -76,6 +78,7 @@ def answer_lines(capture: Capture, answer: Answer) -> list[AnswerLine]:
         *_why_whole(answer),
         *(_withheld(answer.withheld) if answer.withheld else (*first, *_moving(answer))),
         *loop_lines(answer),
+        *(() if answer.ranks else _role_lines(capture)),
         *start_up_lines(answer),
         *(() if any(finding.kind == _SPIKES for finding in _top_findings(answer)) else outlier_lines(answer)),
         *(line for lines in others for line in lines),
@@ -438,6 +441,30 @@ def _without_gpu_lines(capture: Capture) -> Iterator[AnswerLine]:
         yield AnswerLine(printable(str(cause)), "verdict", "bad", heading="No GPU work")
     for name, title in _SUMMARIES.items():
         yield from _longest(capture, name, title)
+    yield from _role_lines(capture)
+
+
+def _role_lines(capture: Capture) -> Iterator[AnswerLine]:
+    """Yield what each process does, if not all do the same."""
+    if capture.view.selection.narrows:
+        return
+    roles = process_roles(capture.whole)
+    has_work = any(role.gpu_ns for role in roles)
+    for role in roles[:_MOST_ROLES]:
+        count = len(role.process_ids)
+        numbers = ", ".join(map(str, role.process_ids[:_FEW])) + (", …" if count > _FEW else "")
+        name = f" ({shorten(printable(role.name), _NAME_WIDTH)})" if role.name else ""
+        heads = [f"{'Process' if count == 1 else 'Processes'} {numbers}{name}", f"{count} processes{name}"]
+        work = [f"GPU work {duration(role.gpu_ns)}" if role.gpu_ns else "no GPU work"] if has_work else []
+        ranges = [
+            f"{shorten(printable(text), _NAME_WIDTH)} {duration(ns)}"
+            for text, ns in list(role.ranges_ns.items())[:_NAMES]
+        ]
+        parts = [", ".join([*work, *ranges[:many]]) for many in range(len(ranges), -1, -1)]
+        texts = [f"{head}: {part}" for part in parts for head in heads if part]
+        yield AnswerLine(first_fitting(texts, room("fact")), "fact")
+    if len(roles) > _MOST_ROLES:
+        yield AnswerLine(f"{len(roles) - _MOST_ROLES} more kinds of processes", "fact")
 
 
 def _longest(capture: Capture, report: str, title: str) -> Iterator[AnswerLine]:
