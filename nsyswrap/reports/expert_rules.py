@@ -115,20 +115,14 @@ def memory_columns(subject: str, *kinds: Column) -> tuple[Column, ...]:
     """Return the columns of a rule on memory, in nsys' order; ``subject`` is copy or memset."""
     return (
         Column("duration_ns", "Duration", Unit.NS, f"duration of the {subject} on the GPU"),
-        Column("start_ns", "Start", Unit.NS, f"start of the {subject} on the GPU", drop_order=1),
+        Column("start_ns", "Start", Unit.NS, f"start of the {subject} on the GPU", 1),
         *kinds,
         Column("size_bytes", "Bytes", Unit.BYTES, f"size of the {subject}"),
-        Column("process_id", "PID", Unit.ID, "process of the operation", drop_order=3),
-        Column("device_id", "Device ID", Unit.ID, "GPU that ran the operation", drop_order=2),
-        Column("context_id", "Context ID", Unit.ID, "CUDA context", drop_order=7),
-        Column(
-            "green_context_id",
-            "Green Context ID",
-            Unit.ID,
-            "green context, if the operation has one",
-            drop_order=9,
-        ),
-        Column("stream_id", "Stream ID", Unit.ID, "CUDA stream", drop_order=5),
+        Column("process_id", "PID", Unit.ID, "process of the operation", 3),
+        Column("device_id", "Device ID", Unit.ID, "GPU that ran the operation", 2),
+        Column("context_id", "Context ID", Unit.ID, "CUDA context", 7),
+        Column("green_context_id", "Green Context ID", Unit.ID, "green context, if the operation has one", 9),
+        Column("stream_id", "Stream ID", Unit.ID, "CUDA stream", 5),
         Column(
             "api_name", "API Name", Unit.TEXT, "API function that started the operation, with its version"
         ),
@@ -147,7 +141,5 @@ def device_columns(operation: str) -> tuple[Column, ...]:
     return (
         Column("process_id", "PID", Unit.ID, "process of the operations"),
         Column("device_id", "Device ID", Unit.ID, "GPU that ran the operations"),
-        Column(
-            "context_id", "Context ID", Unit.ID, f"CUDA context of the operation {operation}", drop_order=2
-        ),
+        Column("context_id", "Context ID", Unit.ID, f"CUDA context of the operation {operation}", 2),
     )

@@ -30,10 +30,8 @@ _AUDIT_COLUMNS = ("verdict", "instances", "host_med_ns", "should_med_ns", "error
 _GPU_COLUMNS = (
     Column("kernels", "Kernels", Unit.COUNT, "kernel executions"),
     Column("kernel_ns", "Kernel Time", Unit.NS, "sum of the kernels' durations"),
-    Column(
-        "graphs", "Graphs", Unit.COUNT, "whole-graph executions, whose kernels are not recorded", drop_order=3
-    ),
-    Column("graph_ns", "Graph Time", Unit.NS, "sum of the graphs' durations", drop_order=3),
+    Column("graphs", "Graphs", Unit.COUNT, "whole-graph executions, whose kernels are not recorded", 3),
+    Column("graph_ns", "Graph Time", Unit.NS, "sum of the graphs' durations", 3),
     Column("launch_ns", "Launch API", Unit.NS, "CPU time in the calls that launched kernels and graphs"),
     Column("copies", "Copies", Unit.COUNT, "copies and unified memory migrations"),
     Column("copied_bytes", "Copied", Unit.BYTES, "sum of the bytes copied"),
@@ -320,7 +318,7 @@ RUNGS = Schema(
         Column("largest_part", "Largest Part", Unit.TEXT, "largest part of this change, as compare names it"),
         Column("largest_ns", "Saved", Unit.NS, "change of this part in a step"),
         Column("busy_percent", "Busy", Unit.PERCENT, "share of the steady steps with GPU work"),
-        Column("first_finding", "First Finding", Unit.TEXT, "what report --advice names first", drop_order=1),
+        Column("first_finding", "First Finding", Unit.TEXT, "what report --advice names first", 1),
     ),
 )
 

@@ -108,14 +108,12 @@ SCHEMA = Schema(
         Column("at_stake_ns", "Max Saving", Unit.NS, "most time that a change can save"),
         Column("at_stake_percent", "Max Saving", Unit.PERCENT, "the same as a share of the judged time"),
         Column("what", "Conclusion", Unit.TEXT, "conclusion with its figure"),
-        Column("evidence", "Evidence", Unit.TEXT, "figures behind the conclusion", drop_order=2),
-        Column("advice", "Advice", Unit.TEXT, "recommended change", drop_order=2),
-        Column("unless", "Unless", Unit.TEXT, "case in which the advice does not apply", drop_order=3),
-        Column("see", "Report", Unit.TEXT, "report with the rows behind the figures", drop_order=4),
-        Column("example", "Code", Unit.TEXT, "line of code that makes the change", drop_order=4),
-        Column(
-            "shares", "Shares With", Unit.TEXT, "findings that concern part of the same time", drop_order=4
-        ),
+        Column("evidence", "Evidence", Unit.TEXT, "figures behind the conclusion", 2),
+        Column("advice", "Advice", Unit.TEXT, "recommended change", 2),
+        Column("unless", "Unless", Unit.TEXT, "case in which the advice does not apply", 3),
+        Column("see", "Report", Unit.TEXT, "report with the rows behind the figures", 4),
+        Column("example", "Code", Unit.TEXT, "line of code that makes the change", 4),
+        Column("shares", "Shares With", Unit.TEXT, "findings that concern part of the same time", 4),
     ),
 )
 

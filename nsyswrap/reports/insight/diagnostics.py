@@ -118,7 +118,7 @@ SCHEMA = Schema(
         Column(
             "count", "Count", Unit.COUNT, "number of occurrences; missing if the capture does not show it"
         ),
-        Column("time_ns", "Time", Unit.NS, "time concerned: a total, or the largest deviation", drop_order=1),
+        Column("time_ns", "Time", Unit.NS, "time concerned: a total, or the largest deviation", 1),
         Column("meaning", "Meaning", Unit.TEXT, "effect on the figures, and remedy", is_sentence=True),
     ),
 )

@@ -129,70 +129,38 @@ SCHEMA = Schema(
     columns=(
         TIME_PERCENT,
         replace(TOTAL_TIME, drop_order=2),
-        Column(
-            "instances", "Instances", Unit.COUNT, "number of executions, graph nodes included", drop_order=5
-        ),
-        Column("med_ns", "Med", Unit.NS, "median of the durations", drop_order=4),
-        Column("class", "Class", Unit.TEXT, "class by kernel name", drop_order=6),
-        Column("type", "Type", Unit.TEXT, "type of the factors, by the name of the kernel", drop_order=7),
-        Column(
-            "tensor_cores", "Tensor Cores", Unit.TEXT, "yes or no, by the name of the kernel", drop_order=7
-        ),
-        Column("registers", "Regs", Unit.COUNT, "registers per thread", drop_order=9),
-        Column(
-            "shared_bytes", "Shared", Unit.BYTES, "static and dynamic shared memory of a block", drop_order=9
-        ),
-        Column(
-            "blocks_per_sm",
-            "Blocks/SM",
-            Unit.COUNT,
-            "blocks that a multiprocessor holds at once",
-            drop_order=8,
-        ),
-        Column(
-            "limiter", "Limiter", Unit.TEXT, "what allows no more blocks per multiprocessor", drop_order=1
-        ),
+        Column("instances", "Instances", Unit.COUNT, "number of executions, graph nodes included", 5),
+        Column("med_ns", "Med", Unit.NS, "median of the durations", 4),
+        Column("class", "Class", Unit.TEXT, "class by kernel name", 6),
+        Column("type", "Type", Unit.TEXT, "type of the factors, by the name of the kernel", 7),
+        Column("tensor_cores", "Tensor Cores", Unit.TEXT, "yes or no, by the name of the kernel", 7),
+        Column("registers", "Regs", Unit.COUNT, "registers per thread", 9),
+        Column("shared_bytes", "Shared", Unit.BYTES, "static and dynamic shared memory of a block", 9),
+        Column("blocks_per_sm", "Blocks/SM", Unit.COUNT, "blocks that a multiprocessor holds at once", 8),
+        Column("limiter", "Limiter", Unit.TEXT, "what allows no more blocks per multiprocessor", 1),
         Column("occupancy_percent", "Occupancy", Unit.PERCENT, "warps of these blocks, of those possible"),
         Column("waves", "Waves", Unit.RATIO, "blocks of the grid, by those that the GPU holds at once"),
-        Column("tail_percent", "Tail", Unit.PERCENT, "share of the last wave that is empty", drop_order=6),
+        Column("tail_percent", "Tail", Unit.PERCENT, "share of the last wave that is empty", 6),
         Column(
-            "avg_flop",
-            "FLOP",
-            Unit.FLOP,
-            "floating-point operations of an execution, by recorded shapes",
-            drop_order=9,
+            "avg_flop", "FLOP", Unit.FLOP, "floating-point operations of an execution, by recorded shapes", 9
         ),
         Column(
             "avg_bytes",
             "Moved",
             Unit.BYTES,
             "bytes of inputs and outputs of an execution, by recorded shapes",
-            drop_order=9,
+            9,
         ),
-        Column(
-            "flop_per_s", "FLOP Rate", Unit.FLOP_PER_S, "operations by the time of the kernels", drop_order=2
-        ),
-        Column(
-            "bytes_per_s", "Byte Rate", Unit.BYTES_PER_S, "bytes by the time of the kernels", drop_order=5
-        ),
-        Column("intensity", "FLOP/Byte", Unit.RATIO, "operations for each byte", drop_order=8),
+        Column("flop_per_s", "FLOP Rate", Unit.FLOP_PER_S, "operations by the time of the kernels", 2),
+        Column("bytes_per_s", "Byte Rate", Unit.BYTES_PER_S, "bytes by the time of the kernels", 5),
+        Column("intensity", "FLOP/Byte", Unit.RATIO, "operations for each byte", 8),
         Column("peak_percent", "Of Peak", Unit.PERCENT, "share of the GPU's peak for this type"),
         Column(
-            "bandwidth_percent",
-            "Of Bandwidth",
-            Unit.PERCENT,
-            "share of the peak bandwidth of GPU memory",
-            drop_order=3,
+            "bandwidth_percent", "Of Bandwidth", Unit.PERCENT, "share of the peak bandwidth of GPU memory", 3
         ),
-        Column(
-            "roof",
-            "Roof",
-            Unit.TEXT,
-            "what bounds it by operations for each byte: compute or memory",
-            drop_order=6,
-        ),
-        Column("grid_xyz", "GridXYZ", Unit.TEXT, "blocks in the grid, by dimension", drop_order=4),
-        Column("block_xyz", "BlockXYZ", Unit.TEXT, "threads in a block, by dimension", drop_order=7),
+        Column("roof", "Roof", Unit.TEXT, "what bounds it by operations for each byte: compute or memory", 6),
+        Column("grid_xyz", "GridXYZ", Unit.TEXT, "blocks in the grid, by dimension", 4),
+        Column("block_xyz", "BlockXYZ", Unit.TEXT, "threads in a block, by dimension", 7),
         Column("name", "Name", Unit.TEXT, "kernel name (demangled, base or mangled)", kernels=True),
     ),
 )

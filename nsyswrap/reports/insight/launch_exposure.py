@@ -67,7 +67,7 @@ SCHEMA = Schema(
     name="launch_exposure",
     title="GPU idle time due to launches, by stream",
     columns=(
-        Column("process_id", "PID", Unit.ID, "process that launched", drop_order=2),
+        Column("process_id", "PID", Unit.ID, "process that launched", 2),
         Column("device_id", "Device", Unit.ID, "device it launched on"),
         Column("stream_id", "Stream", Unit.ID, "stream it launched into"),
         Column("launches", "Launches", Unit.COUNT, "calls that launched a kernel or a graph"),
@@ -91,7 +91,7 @@ SCHEMA = Schema(
             Unit.NS,
             "idle time before repeat launches with the host outside CUDA calls",
         ),
-        Column("first_exposed_ns", "First Exposed", Unit.NS, "idle time inside first launches", drop_order=1),
+        Column("first_exposed_ns", "First Exposed", Unit.NS, "idle time inside first launches", 1),
     ),
 )
 

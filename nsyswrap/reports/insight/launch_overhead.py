@@ -173,15 +173,13 @@ SCHEMA = Schema(
     name="launch_overhead",
     title="Launch overhead",
     columns=(
-        Column(
-            "launches", "Launches", Unit.COUNT, "API calls that launched a kernel or a graph", drop_order=1
-        ),
+        Column("launches", "Launches", Unit.COUNT, "API calls that launched a kernel or a graph", 1),
         Column(
             "first_launches",
             "First Launches",
             Unit.COUNT,
             "first launches: the first of a kernel or a graph in its process",
-            drop_order=1,
+            1,
         ),
         Column(
             "repeat_launches",
@@ -196,18 +194,16 @@ SCHEMA = Schema(
             Unit.NS,
             "CPU time of first launches above the median repeat; of the same kernel, or of all kernels if it "
             "has none",
-            drop_order=2,
+            2,
         ),
-        Column(
-            "api_total_ns", "API Total", Unit.NS, "CPU time in the calls of repeat launches", drop_order=3
-        ),
+        Column("api_total_ns", "API Total", Unit.NS, "CPU time in the calls of repeat launches", 3),
         *_spread_columns("api", "API", "CPU time in one call"),
         Column(
             "uncontended",
             "Uncontended",
             Unit.COUNT,
             "repeat launches into a stream that had been idle since before the call; latencies are of these",
-            drop_order=5,
+            5,
         ),
         *_spread_columns(
             "latency",
@@ -215,25 +211,23 @@ SCHEMA = Schema(
             "the time from the call's start to the GPU's start, of uncontended repeat launches, "
             "including any wait for another stream",
         ),
-        Column("queue_total_ns", "Queue Total", Unit.NS, "sum of the queue waits", drop_order=9),
+        Column("queue_total_ns", "Queue Total", Unit.NS, "sum of the queue waits", 9),
         Column(
             "queue_med_ns",
             "Queue Med",
             Unit.NS,
             "median wait for the GPU's start, after the call returned and the stream was idle",
-            drop_order=4,
+            4,
         ),
-        Column("dependency_total_ns", "Dep Total", Unit.NS, "sum of the dependency waits", drop_order=9),
+        Column("dependency_total_ns", "Dep Total", Unit.NS, "sum of the dependency waits", 9),
         Column(
             "dependency_med_ns",
             "Dep Med",
             Unit.NS,
             "median wait for earlier work in the stream, after the call returned",
-            drop_order=4,
+            4,
         ),
-        Column(
-            "kernel_total_ns", "Kernel Time", Unit.NS, "GPU time of the work of repeat launches", drop_order=9
-        ),
+        Column("kernel_total_ns", "Kernel Time", Unit.NS, "GPU time of the work of repeat launches", 9),
         Column("kernel_med_ns", "Kernel Med", Unit.NS, "median GPU time of the work of one repeat launch"),
         Column(
             "api_per_kernel", "API/Kernel", Unit.RATIO, "API Total / Kernel Time, both of repeat launches"

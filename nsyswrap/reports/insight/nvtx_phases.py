@@ -140,7 +140,7 @@ SCHEMA = Schema(
             "Queued Med",
             Unit.NS,
             "time of the range with a launch waiting for its GPU work to start, median per instance",
-            drop_order=2,
+            2,
         ),
         Column(
             "kernel_med_ns",

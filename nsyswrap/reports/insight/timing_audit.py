@@ -208,15 +208,9 @@ SCHEMA = Schema(
             f"{TOLERANCE_NS} ns on)",
         ),
         Column("instances", "Instances", Unit.COUNT, "ranges of this name, phase and verdict"),
-        Column(
-            "launches",
-            "Launches",
-            Unit.RATIO,
-            "calls per instance that started GPU work (mean)",
-            drop_order=3,
-        ),
+        Column("launches", "Launches", Unit.RATIO, "calls per instance that started GPU work (mean)", 3),
         Column("host_med_ns", "Host Med", Unit.NS, "median duration of the range on the CPU"),
-        Column("host_p95_ns", "Host P95", Unit.NS, "95th percentile of these durations", drop_order=8),
+        Column("host_p95_ns", "Host P95", Unit.NS, "95th percentile of these durations", 8),
         Column(
             "should_med_ns",
             "Expected",
@@ -235,34 +229,24 @@ SCHEMA = Schema(
             "Reported",
             Unit.NS,
             "median host time that the program measured itself, by nsyswrap.measure",
-            drop_order=2,
+            2,
         ),
         Column(
             "events_med_ns",
             "CUDA Events",
             Unit.NS,
             "median time between the CUDA events of nsyswrap.measure",
-            drop_order=2,
+            2,
         ),
-        Column(
-            "api_med_ns", "API Med", Unit.NS, "median time of the range's thread in CUDA calls", drop_order=6
-        ),
-        Column(
-            "sync_med_ns", "Sync Med", Unit.NS, "median part of that in synchronizing calls", drop_order=4
-        ),
-        Column(
-            "own_gpu_med_ns",
-            "GPU Time",
-            Unit.NS,
-            "median sum of the durations of its own GPU work",
-            drop_order=1,
-        ),
+        Column("api_med_ns", "API Med", Unit.NS, "median time of the range's thread in CUDA calls", 6),
+        Column("sync_med_ns", "Sync Med", Unit.NS, "median part of that in synchronizing calls", 4),
+        Column("own_gpu_med_ns", "GPU Time", Unit.NS, "median sum of the durations of its own GPU work", 1),
         Column(
             "own_busy_med_ns",
             "GPU Busy",
             Unit.NS,
             "median time with own GPU work running; less than GPU Time if it overlaps",
-            drop_order=9,
+            9,
         ),
         Column(
             "own_end_after_med_ns",
@@ -270,21 +254,21 @@ SCHEMA = Schema(
             Unit.NS,
             "median time from the end of the range to the end of its own GPU work; negative: the work "
             "ended first",
-            drop_order=1,
+            1,
         ),
         Column(
             "earlier_med_ns",
             "Earlier Work",
             Unit.NS,
             "median time from the start of the range until earlier work of its thread or streams ended",
-            drop_order=2,
+            2,
         ),
         Column(
             "other_gpu_med_ns",
             "Other GPU Work",
             Unit.NS,
             "median time with work of other threads or processes on the same devices",
-            drop_order=5,
+            5,
         ),
     ),
 )

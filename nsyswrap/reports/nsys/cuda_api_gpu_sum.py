@@ -23,7 +23,7 @@ SCHEMA = Schema(
     title="CUDA Summary (API/Kernels/MemOps)",
     columns=time_columns(
         Column("instances", "Instances", Unit.COUNT, "number of calls or executions"),
-        Column("category", "Category", Unit.TEXT, "CUDA_API, CUDA_KERNEL or MEMORY_OPER", drop_order=6),
+        Column("category", "Category", Unit.TEXT, "CUDA_API, CUDA_KERNEL or MEMORY_OPER", 6),
         Column(
             "operation",
             "Operation",

@@ -45,7 +45,7 @@ SCHEMA = Schema(
     title="CUDA Synchronization APIs",
     columns=(
         Column("duration_ns", "Duration", Unit.NS, "time the host waited in the call"),
-        Column("start_ns", "Start", Unit.NS, "when the call began", drop_order=1),
+        Column("start_ns", "Start", Unit.NS, "when the call began", 1),
         Column("process_id", "PID", Unit.ID, "process that waited"),
         Column("thread_id", "TID", Unit.ID, "thread that waited"),
         Column("api_name", "API Name", Unit.TEXT, "API function, with its version"),

@@ -22,7 +22,7 @@ SCHEMA = Schema(
     title="CUDA GPU Summary (Kernels/MemOps)",
     columns=time_columns(
         Column("instances", "Instances", Unit.COUNT, "number of executions"),
-        Column("category", "Category", Unit.TEXT, "CUDA_KERNEL or MEMORY_OPER", drop_order=6),
+        Column("category", "Category", Unit.TEXT, "CUDA_KERNEL or MEMORY_OPER", 6),
         Column(
             "operation", "Operation", Unit.TEXT, "kernel name, direction of the copy, or memset", kernels=True
         ),

@@ -47,7 +47,7 @@ SCHEMA = Schema(
     title="NVTX GPU Projection Summary",
     columns=(
         Column("range", "Range", Unit.TEXT, "domain and name of the range"),
-        Column("style", "Style", Unit.TEXT, "PushPop or StartEnd", drop_order=2),
+        Column("style", "Style", Unit.TEXT, "PushPop or StartEnd", 2),
         Column(
             "proj_total_ns",
             "Total Proj Time",
@@ -60,16 +60,14 @@ SCHEMA = Schema(
         Column(
             "operations", "Total GPU Ops", Unit.COUNT, "operations launched inside; a graph launch is one"
         ),
-        Column("operations_avg", "Avg GPU Ops", Unit.RATIO, "operations per range", drop_order=6),
-        Column(
-            "level_avg", "Avg Range Lvl", Unit.RATIO, "ranges around it on its thread (mean)", drop_order=10
-        ),
+        Column("operations_avg", "Avg GPU Ops", Unit.RATIO, "operations per range", 6),
+        Column("level_avg", "Avg Range Lvl", Unit.RATIO, "ranges around it on its thread (mean)", 10),
         Column(
             "children_avg",
             "Avg Num Child",
             Unit.RATIO,
             "ranges right below it that launched something too (mean)",
-            drop_order=11,
+            11,
         ),
     ),
 )

@@ -114,9 +114,9 @@ SCHEMA = Schema(
         Column(
             "range", "NVTX Range", Unit.TEXT, "domain and name of the range; empty: outside of all ranges"
         ),
-        Column("style", "Style", Unit.TEXT, "PushPop or StartEnd", drop_order=2),
-        Column("process_id", "PID", Unit.ID, "process that launched", drop_order=3),
-        Column("thread_id", "TID", Unit.ID, "thread that launched", drop_order=4),
+        Column("style", "Style", Unit.TEXT, "PushPop or StartEnd", 2),
+        Column("process_id", "PID", Unit.ID, "process that launched", 3),
+        Column("thread_id", "TID", Unit.ID, "thread that launched", 4),
         Column("range_instances", "NVTX Inst", Unit.COUNT, "ranges of this name around these launches"),
         Column("kernel_instances", "Kern Inst", Unit.COUNT, "executions of this kernel"),
         TOTAL_TIME,

@@ -50,14 +50,8 @@ SCHEMA = Schema(
         Column("skew_ns", "Skew", Unit.NS, "difference between slowest and fastest rank"),
         Column("skew_percent", "Skew", Unit.PERCENT, "skew as a share of the median over the ranks"),
         Column("instances", "Instances", Unit.COUNT, "matched ranges, or kernels of the slowest rank", 1),
-        Column(
-            "slowest_in",
-            "Times Slowest",
-            Unit.COUNT,
-            "instances in which that rank was the slowest",
-            drop_order=1,
-        ),
-        Column("waiting_ns", "Waiting", Unit.NS, "longest wait of a rank in these ranges", drop_order=2),
+        Column("slowest_in", "Times Slowest", Unit.COUNT, "instances in which that rank was the slowest", 1),
+        Column("waiting_ns", "Waiting", Unit.NS, "longest wait of a rank in these ranges", 2),
         Column("name", "Name", Unit.TEXT, "NVTX range or kernel", kernels=True),
     ),
 )

@@ -34,15 +34,9 @@ SCHEMA = Schema(
         Column("fastest_rank", "Fastest Rank", Unit.NUMBER, "rank with the least time, the first of equals"),
         Column("fastest_ns", "Fastest Time", Unit.NS, "time of the fastest rank"),
         Column("skew_ns", "Skew", Unit.NS, "difference between slowest and fastest rank"),
-        Column(
-            "skew_percent", "Skew", Unit.PERCENT, "skew as a share of the median over the ranks", drop_order=1
-        ),
-        Column(
-            "range_med_ns", "Range Med", Unit.NS, "median duration of the range over the ranks", drop_order=2
-        ),
-        Column(
-            "waiting_ns", "Waiting", Unit.NS, "longest wait of a rank for others in the range", drop_order=1
-        ),
+        Column("skew_percent", "Skew", Unit.PERCENT, "skew as a share of the median over the ranks", 1),
+        Column("range_med_ns", "Range Med", Unit.NS, "median duration of the range over the ranks", 2),
+        Column("waiting_ns", "Waiting", Unit.NS, "longest wait of a rank for others in the range", 1),
     ),
 )
 

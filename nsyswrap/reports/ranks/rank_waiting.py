@@ -41,7 +41,7 @@ SCHEMA = Schema(
             "GPU Time",
             Unit.NS,
             "sum of the durations of all its kernels, copies, memsets and graphs",
-            drop_order=3,
+            3,
         ),
         Column("own_ns", "Own Work", Unit.NS, "part of the GPU time outside communication"),
         Column(
@@ -54,13 +54,13 @@ SCHEMA = Schema(
             "part of the communication spent waiting for the last rank; missing if none is matched",
         ),
         Column("waiting_percent", "Waiting", Unit.PERCENT, "waiting as a share of the rank's GPU time"),
-        Column("waiting_med_ns", "Median Wait", Unit.NS, "median wait in a collective", drop_order=1),
+        Column("waiting_med_ns", "Median Wait", Unit.NS, "median wait in a collective", 1),
         Column(
             "late_med_ns",
             "Median Delay",
             Unit.NS,
             "median time from the first rank's arrival to this rank's",
-            drop_order=2,
+            2,
         ),
         Column(
             "exposed_ns",
