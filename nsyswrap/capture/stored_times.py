@@ -1,6 +1,6 @@
 """Keep the first and the last time in each block of a large table in the user's cache.
 
-Windows need them, see ``parts``. They are kept whenever all starts and ends of a table were read. They
+Windows need them, see ``capture``. They are kept whenever all starts and ends of a table were read. They
 count only for an export that did not change.
 """
 
