@@ -248,6 +248,7 @@ def node_kernels_of(capture: Capture) -> NodeKernels:
     return NodeKernels(tree, node, phase, operation, name, count, total, group, labels, known)
 
 
+@per_capture
 def autograd_outside(capture: Capture) -> dict[str | None, int]:
     """Return the time in ns, by name, of the kernels in no range that autograd's threads launched.
 
