@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.groups import repeated
+from nsyswrap.analysis.arrays.groups import check_pairs, repeated
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, windows
 from nsyswrap.analysis.known_work import COMPUTE_ROOF, MEMORY_ROOF
 from nsyswrap.analysis.usage import Metric, gpu_metrics_of
@@ -48,27 +48,17 @@ COUNTERS = {
 
 
 class SampledGpu(NamedTuple):
-    """The samples of one GPU in order of time, in ns and percent of the peak, and the operations during each.
+    """The samples of one GPU in order of time, in ns and percent of the peak.
 
     ``percent`` has an array for each of COUNTERS, NaN for what is not sampled, and for ``busy``: the share of
     the sample in which an operation ran. ``owners`` are the pairs of global process id and device id of the
-    GPU. An overlap is a ``sample`` and an ``operation``: positions here and in ``gpu_operations_of(whole)``.
+    GPU.
     """
 
     start_ns: Ints
     end_ns: Ints
     percent: Figures
     owners: frozenset[tuple[int, ...]]
-    sample: Ints
-    operation: Ints
-
-    def groups(self, code: Ints) -> Ints:
-        """Return the group that each sample counts for, by the code of each operation; -1: for none."""
-        mine = code[self.operation]
-        group = np.full(len(self.start_ns), -1)
-        group[self.sample] = mine
-        mixed = np.bincount(self.sample, mine != group[self.sample], len(group)) > 0
-        return np.where(mixed | (self.percent["busy"] < 100 * _COVERED), -1, group)
 
     def inside(self, start_ns: Ints, end_ns: Ints) -> Ints:
         """Return the interval that each sample lies wholly inside, of these in order of time; -1: none."""
@@ -113,9 +103,31 @@ def _sampled(whole: Capture, metrics: Mapping[str, Metric], owners: list[tuple[i
     rows = np.concatenate([np.empty(0, np.int64), *(operations.rows_of[pair] for pair in owners)])
     begin, finish = operations.start_ns[rows], operations.end_ns[rows]
     percent["busy"] = 100 * union(begin, finish).within(start, end) / np.maximum(end - start, 1)
-    first = np.searchsorted(end, begin, "right")
-    at, nth = repeated(np.maximum(np.searchsorted(start, np.maximum(finish, begin + 1)) - first, 0))
-    return SampledGpu(start, end, percent, frozenset(owners), first[at] + nth, rows[at])
+    return SampledGpu(start, end, percent, frozenset(owners))
+
+
+def groups(whole: Capture, gpu: SampledGpu, code: Ints) -> Ints:
+    """Return the group that each sample counts for, by the code of each operation; -1: for none."""
+    sample, operation = _overlaps(whole, gpu.owners)
+    mine = code[operation]
+    group = np.full(len(gpu.start_ns), -1)
+    group[sample] = mine
+    mixed = np.bincount(sample, mine != group[sample], len(group)) > 0
+    return np.where(mixed | (gpu.percent["busy"] < 100 * _COVERED), -1, group)
+
+
+@per_capture
+def _overlaps(whole: Capture, owners: frozenset[tuple[int, ...]]) -> tuple[Ints, Ints]:
+    """Return each pair of a sample and an operation at the same time: positions of both."""
+    gpu = next(one for one in sampled_gpus(whole) if one.owners == owners)
+    operations = gpu_operations_of(whole)
+    rows = np.concatenate([operations.rows_of[pair] for pair in owners])
+    begin, finish = operations.start_ns[rows], operations.end_ns[rows]
+    first = np.searchsorted(gpu.end_ns, begin, "right")
+    count = np.maximum(np.searchsorted(gpu.start_ns, np.maximum(finish, begin + 1)) - first, 0)
+    check_pairs(int(count.sum()), len(rows) + len(gpu.start_ns), "samples and operations", whole.source)
+    at, nth = repeated(count)
+    return first[at] + nth, rows[at]
 
 
 def means(views: Iterable[Capture], group: Callable[[SampledGpu], Ints], count: int) -> Figures:

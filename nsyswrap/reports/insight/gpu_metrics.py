@@ -29,6 +29,7 @@ from nsyswrap.analysis.gpu_counters import (
     NEITHER,
     Figures,
     busy_counters,
+    groups,
     means,
     near_roof,
     sampled_gpus,
@@ -122,13 +123,13 @@ def _step_rows(process: JudgedProcess) -> _Rows:
 
 def _of_operations(capture: Capture) -> Iterator[_Rows]:
     """Yield the rows of classes, modules and names, each by time."""
-    views, every = chosen_views(capture), gpu_operations_of(capture.whole)
+    views, whole = chosen_views(capture), capture.whole
     position = np.concatenate([positions_of(view) for view in views])
     ns = np.concatenate([selected_ns(view, gpu_operations_of(view)) for view in views])
     for scope, codes, labels in _groupings(capture, position):
-        code = np.full(len(every), -1)
+        code = np.full(len(gpu_operations_of(whole)), -1)
         code[position] = codes
-        figures = means(views, lambda gpu, code=code: gpu.groups(code), len(labels))  # type: ignore[misc]
+        figures = means(views, lambda gpu, code=code: groups(whole, gpu, code), len(labels))  # type: ignore[misc]
         count, total = np.zeros(len(labels), np.int64), np.zeros(len(labels), np.int64)
         np.add.at(count, codes[codes >= 0], 1)
         np.add.at(total, codes[codes >= 0], ns[codes >= 0])

@@ -203,6 +203,13 @@ def test_without_samples_it_says_how_to_record_them(tmp_path: Path) -> None:
     assert "nsyswrap profile --trace cuda,nvtx --gpu-metrics" in caught.value.hint
 
 
+def test_kernels_that_all_run_at_the_same_time_are_refused(tmp_path: Path) -> None:
+    kernels = [kernel("k", 0, 30_000, streamId=i) for i in range(3_000)]
+    capture = opened(tmp_path, *kernels, *metric(METRICS[0], 0, *[50] * 3_000))
+    with pytest.raises(NotInCapture, match="9,000,000 pairs"):
+        capture.report(REPORT)
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_against_one_sample_at_a_time(seed: int, tmp_path: Path) -> None:
     random = np.random.default_rng(seed)
