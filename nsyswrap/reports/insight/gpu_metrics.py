@@ -59,6 +59,8 @@ Labels = Sequence[str | None]
 
 PART, CLASS, MODULE, OPERATION, STEP = ("part", "class", "module", "operation", "step")
 UNSAMPLED = "unsampled"
+_MOSTLY_PERCENT = 50.0  # of the time of operations
+_MORE = "; more with --nsys-arg=--gpu-metrics-frequency=100000"
 _MOST_LEVELS = 8  # of modules
 _MOST_NAMED, _NAME_WIDTH = 3, 40  # kernels in a note
 
@@ -179,8 +181,9 @@ def _sampled(data: Mapping[str, Values]) -> str:
     rows = np.array([scope == OPERATION for scope in data["scope"]])
     total, samples = (np.asarray(data[name])[rows] for name in ("total_ns", "samples"))
     enough = samples >= LEAST_SAMPLES
-    share = percent(100 * total[enough].sum() / max(total.sum(), 1))
-    return f"{enough.sum():,} of {len(enough):,} operations ({share} of their time) have enough samples"
+    share = 100 * total[enough].sum() / max(total.sum(), 1)
+    text = f"{enough.sum():,} of {len(enough):,} operations ({percent(share)} of the time) are sampled enough"
+    return text + (_MORE if share < _MOSTLY_PERCENT else "")
 
 
 def _notes(processes: Sequence[JudgedProcess], differ: Sequence[str]) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """gpu_metrics: the samples that lie wholly inside, and their means, worked out on paper."""
 
+import lzma
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,11 @@ from test_kernel_efficiency import H200, work
 from tiny_export import METRICS, Row, call, kernel, memcpy, metric, nvtx, opened, row
 
 from nsyswrap.analysis.gpu_counters import COUNTERS, LEAST_SAMPLES
-from nsyswrap.api import CaptureReader
+from nsyswrap.api import CaptureReader, open_capture
 from nsyswrap.base.errors import NotInCapture
 
 REPORT = "gpu_metrics"
+RECORDED = Path(__file__).parents[2] / "data" / "counters" / "report.sqlite.xz"
 PERCENTS = tuple(f"{name}_percent" for name in COUNTERS)
 OTHERS = "another program uses this GPU: "
 NOT_SAMPLED = "the GPU that worked was not sampled, or nsys did not record which one it is"
@@ -61,7 +63,7 @@ def test_means_of_the_samples_inside(tmp_path: Path) -> None:
     [part] = rows_of(capture, "part").values()
     assert (part["name"], part["samples"], part["total_ns"]) == ("whole capture", 49, 495)
     assert part["sm_active_percent"] == pytest.approx((19 * 80 + 20 * 90 + 10 * 7) / 49)
-    assert capture.report(REPORT).notes == ("1 of 2 operations (81.6 % of their time) have enough samples",)
+    assert capture.report(REPORT).notes == ("1 of 2 operations (81.6 % of the time) are sampled enough",)
 
 
 @pytest.mark.parametrize(("inside", "near"), [(LEAST_SAMPLES, "neither"), (LEAST_SAMPLES - 1, "unsampled")])
@@ -208,6 +210,41 @@ def test_kernels_that_all_run_at_the_same_time_are_refused(tmp_path: Path) -> No
     capture = opened(tmp_path, *kernels, *metric(METRICS[0], 0, *[50] * 3_000))
     with pytest.raises(NotInCapture, match="9,000,000 pairs"):
         capture.report(REPORT)
+
+
+# Percent by Nsight Compute, as in the README there: SMs active, SM issue, tensor cores, DRAM read and write.
+BY_NSIGHT_COMPUTE: dict[str, tuple[float | None, ...]] = {
+    "triad": (99.76, 4.68, 0, 60.78, 30.14),
+    "elementwise": (99.71, 5.84, 0, 44.49, 43.99),
+    "sum": (98.32, 12.49, 0.08, 91.59, 0.1),
+    "softmax": (99.93, 73.9, 2.45, 27.18, 27.05),
+    "layernorm": (99.87, 39.66, 0.59, 46.7, 32.55),
+    "gemm_bf16": (98.91, 12.87, 97.54, None, 0.99),  # what it reads differs between executions
+    "gemm_bf16_thin": (91.78, 5.68, None, 93.65, 0.15),  # tensor cores at another clock
+    "gemm_fp32": (96.89, 86.59, 0, 4.48, 0.25),
+    "gemm_fp64": (99.07, 19.48, 97.51, None, 0.61),
+    "conv_bf16": (98.14, 19.8, 89.12, 7.06, 6.39),
+}
+# Bytes by the median time of a kernel, in TB/s: of the operations that move each of their bytes once.
+MOVED = {"triad": 4.377, "elementwise": 4.27, "sum": 4.41, "softmax": 2.556, "gemm_bf16_thin": 4.519}
+
+
+def test_as_nsight_compute_measures(tmp_path: Path) -> None:
+    with lzma.open(RECORDED) as packed:
+        (tmp_path / "report.sqlite").write_bytes(packed.read())
+    capture = open_capture(tmp_path / "report.sqlite")
+    modules = rows_of(capture, "module")
+    for name, expected in BY_NSIGHT_COMPUTE.items():
+        for column, value in zip(PERCENTS, expected, strict=False):
+            assert value is None or modules[name][column] == pytest.approx(value, abs=2.6), (name, column)
+    for name, rate in MOVED.items():
+        assert modules[name]["dram_bytes_per_s"] == pytest.approx(rate * 1e12, rel=0.035), name
+    near = {name: record["near"] for name, record in modules.items() if name != "All"}
+    compute = {"gemm_bf16", "gemm_fp32", "gemm_fp64", "conv_bf16", "softmax"}
+    assert {name for name, one in near.items() if one == "compute"} == compute
+    assert {name for name, one in near.items() if one == "unsampled"} == {"gemm_bf16_small"}  # 7 us each
+    [differs] = [note for note in capture.report(REPORT).notes if "differ" in note]
+    assert differs.endswith("(compute, not memory)")  # softmax: 74 % of its cycles issue instructions
 
 
 @pytest.mark.parametrize("seed", range(5))
