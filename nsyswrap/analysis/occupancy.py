@@ -128,7 +128,6 @@ def _product(of: Mapping[str, NDArray[Any]], fields: tuple[str, ...]) -> NDArray
 
 
 def _rounded(values: NDArray[Any], to: int) -> NDArray[np.float64]:
-    """Round up to a multiple."""
     return np.ceil(values / to) * to
 
 

@@ -76,7 +76,6 @@ class Utilization:
 
 @per_capture
 def _work(whole: Capture) -> WorkSums:
-    """Return the work of each GPU operation."""
     operations = gpu_operations_of(whole)
     duration_ns = (operations.end_ns - operations.start_ns).astype(np.float64)
     work = WorkSums(*(np.zeros(len(operations)) for _ in range(4)), duration_ns)  # type: ignore[call-arg]

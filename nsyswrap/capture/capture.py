@@ -277,7 +277,6 @@ class Capture:
         )
 
     def _kept(self, kind: str) -> NDArray[Any]:
-        """Return the numbers of the selected rows."""
         if kind not in self._rows:
             self._rows[kind] = self._selected_rows(kind)
         return self._rows[kind]

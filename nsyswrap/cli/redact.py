@@ -195,7 +195,6 @@ def _kind(folder: Path) -> str:
 
 
 def _print_secrets(export: Path, result: redact.ExportSecrets, *, named: bool) -> None:
-    """Print the secrets in an export by kind."""
     for secret in result.secrets:
         names = f": {', '.join(secret.names)}" if secret.names else ""
         say(f"{f'{export}: ' if named else ''}{secret.kind}: {secret.count:,}{names}")

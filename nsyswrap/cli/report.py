@@ -277,7 +277,6 @@ def _note_whole_files(options: ReportOptions) -> None:
 
 
 def _note_unchosen_steps(options: ReportOptions, requests: Sequence[ReportRequest]) -> None:
-    """Name the reports for which --steps makes no difference."""
     if not options.steps or not options.named_reports or _is_setting("steps"):
         return
     names = [request.report.name for request in requests if not request.report.judges_steps]

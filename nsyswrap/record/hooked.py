@@ -99,7 +99,6 @@ def read(folder: Path) -> HookNotes:
 
 
 def _of_process(path: Path) -> HookNotes:
-    """Return what one process noted."""
     try:
         facts = read_json(path)
     except (OSError, ValueError):

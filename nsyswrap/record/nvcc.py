@@ -234,7 +234,6 @@ def _inputs(command: Sequence[str]) -> dict[str, str] | None:
 
 
 def _dependencies(rules: str) -> list[Path]:
-    """Return the files in the make rules of nvcc."""
     rights = [line.partition(" : ")[2] for line in rules.replace("\\\n", " ").splitlines()]
     names = [name for right in rights for name in re.split(r"(?<!\\)\s+", right) if name]
     return [Path(name.replace("\\ ", " ")) for name in dict.fromkeys(names)]

@@ -161,7 +161,6 @@ class Supervisor:
         self._pending, self._delivered_at = None, now
 
     def _enforce_limits(self) -> None:
-        """Kill what does not end in time."""
         if not os.access(self.log, os.F_OK) and not any(map(self._is_program, self._members())):
             self._watch.kill()  # without its temporary folder nsys would wait forever
         elif self._is_hung():

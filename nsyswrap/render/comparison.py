@@ -210,7 +210,6 @@ def _style_key(word: str) -> str:
 
 
 def _change_text(pair: Pair) -> str:
-    """Return the verdict, and the change with its interval."""
     change, word = change_percent(pair), verdict(pair)
     counts = (
         f"{pair.base_count:,.0f} → {pair.new_count:,.0f} launches"

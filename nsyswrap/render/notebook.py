@@ -107,7 +107,6 @@ def answer_html(lines: Iterable[AnswerLine]) -> str:
 
 
 def _answer_line(line: AnswerLine) -> str:
-    """Return a line of the answer, with its indentation and bar."""
     text = _text(line.text)
     bar = f" <code>{line.blocks()}</code>" if line.bar else ""
     return f"{_INDENT}{text}{bar}" if line.indented else f"<b>{text}</b>" if line.kind in _BOLD else text

@@ -125,7 +125,6 @@ def _more(table: Table, answer: Answer | None) -> AnswerLine:
 
 
 def _command(capture: Capture) -> str:
-    """Return the command line without the folder of its program."""
     program, *arguments = capture.info.command or ("",)
     return shlex.join([program.rpartition("/")[2], *arguments]) if program else ""
 

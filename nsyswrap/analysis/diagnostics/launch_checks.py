@@ -194,7 +194,6 @@ def _of_several_calls(whole: Capture, kind: str) -> NDArray[Any]:
 
 
 def _without_process(capture: Capture, operations: GpuOperations) -> Iterator[CheckResult]:
-    """Yield the number of operations whose process is not recorded."""
     if all_processes_known(capture):  # else the columns would have to be read again
         return
     parts = [(kind, operations.row[operations.kind == code]) for code, kind in enumerate(KINDS)]

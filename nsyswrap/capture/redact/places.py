@@ -165,7 +165,6 @@ def _distinct(export: Export, table: str, column: str) -> list[tuple[object, ...
 
 
 def _own_processes(export: Export) -> set[int]:
-    """Return the global ids of the processes that have events."""
     own: set[int] = set()
     of_nsys = {schema.EVENTS[kind].table for kind in ("diagnostic", "plugin_sample")}
     for events in schema.EVENTS.values():

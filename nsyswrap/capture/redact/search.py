@@ -100,7 +100,6 @@ class ValueSearch:
         return raw
 
     def _matches(self, text: str) -> Iterator[tuple[int, str]]:
-        """Yield the place and the text of each value."""
         position = 0
         while self._starts is not None and (match := self._starts.search(text, position)):
             position = match.start()

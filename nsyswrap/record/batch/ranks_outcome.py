@@ -283,7 +283,6 @@ def _recorded_kinds(path: Path) -> frozenset[str]:
 
 
 def _has_gpus(spec: TaskSpec) -> bool:
-    """Return True if the run has GPUs and records CUDA."""
     options = [(key, str(value)) for own in spec.settings.values() for key, value in own.items()]
     asked = any(key in _GPU_OPTIONS and (key != "gres" or "gpu" in value) for key, value in options)
     given = os.environ.get("CUDA_VISIBLE_DEVICES", "") not in ("", "NoDevFiles", "-1")

@@ -123,7 +123,6 @@ def quoted(special: re.Pattern[str], text: str) -> str:
 
 
 def _lines(columns: Sequence[Cells], between: Sequence[bytes], rows: int) -> bytes:
-    """Return the lines of a block."""
     long = [cells for cells in columns if not isinstance(cells, np.ndarray)]
     start, *ends = [text.replace(b"%", b"%%") for text in between] if long else between
     parts = [np.frombuffer(start, np.uint8)]

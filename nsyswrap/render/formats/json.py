@@ -149,7 +149,6 @@ def _written(value: object, indent: str = "") -> Iterator[bytes]:
 
 
 def _rows(table: Table, separator: bytes) -> Iterator[bytes]:
-    """Yield the rows as objects."""
     keys = [f"{json.dumps(column.name)}: ".encode() for column in table.columns]
     between = [b"{" + keys[0], *(b", " + key for key in keys[1:]), b"}" + separator]
     last = b""

@@ -360,7 +360,6 @@ def _card(name: str, side: Side) -> Markup:
 
 
 def _facts(setup: Setup) -> Iterator[str]:
-    """Yield what is known of the first run."""
     if setup.command:
         yield without_folders(shlex.join(setup.command))
     parts = (

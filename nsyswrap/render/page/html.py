@@ -47,7 +47,6 @@ def selection_text(capture: Capture) -> str:
 
 
 def _without_paths(screen: SummaryScreen) -> SummaryScreen:
-    """Return the summary without absolute paths."""
     return replace(
         screen,
         ending=without_folders(screen.ending),

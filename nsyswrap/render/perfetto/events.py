@@ -300,7 +300,6 @@ def with_running(slices: Slices, bars: GpuBars, tracks: CaptureLanes) -> Slices:
 
 
 def _gpu_tracks(bars: GpuBars, rows: NDArray[Any], tracks: CaptureLanes) -> NDArray[Any]:
-    """Return the track of the GPU of these bars."""
     every = np.array([tracks.gpu(*stream.gpu) for stream in bars.streams])
     return every[bars.stream[rows]]  # type: ignore[no-any-return]
 

@@ -359,7 +359,6 @@ def _focus(capture: Capture) -> tuple[Capture, str]:
 
 
 def _steps_note(steps: JudgedSteps | None) -> list[str]:
-    """Return how long the steps take that are judged."""
     if steps is None:
         return []
     mean, median = duration(steps.mean_ns), duration(steps.median_ns)

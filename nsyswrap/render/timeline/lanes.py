@@ -431,7 +431,6 @@ def threads(capture: Capture) -> Iterator[Lane]:
 
 
 def _thread_names(capture: Capture) -> dict[int, str]:
-    """Return the names of all threads that have a lane."""
     kinds = [kind for kind in ("nvtx", "api", *OTHER_CALLS) if capture.has(kind)]
     found = [distinct(capture.columns(kind, "global_tid")["global_tid"])[0] for kind in kinds]
     return thread_names(capture, np.unique(np.concatenate(found)).tolist()) if found else {}

@@ -135,7 +135,6 @@ def _by_step(devices: Sequence[Rows]) -> Rows:
 def _rows(
     budget: TimeBreakdown, kind: str, step: NDArray[Any] | None = None, mark: NDArray[Any] | None = None
 ) -> Rows:
-    """Return one row per interval of a budget."""
     count = len(budget.start_ns)
     state_ns = budget.state_ns
     busy, compute_ns = budget.busy_ns, sum(state_ns[state] for state in COMPUTE)

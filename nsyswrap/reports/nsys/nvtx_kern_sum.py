@@ -100,7 +100,6 @@ def _groups(ranges: Ranges, threads: NDArray[Any]) -> tuple[NDArray[Any], list[N
 
 
 def _distinct(codes: NDArray[Any], numbers: NDArray[Any], groups: int) -> NDArray[Any]:
-    """Return how many different numbers each group has."""
     width = int(numbers.max(initial=0)) + 1
     pairs = codes * width + numbers
     pairs.sort()

@@ -29,7 +29,6 @@ PRODUCTS = {
 
 
 def _fastest_s(call: Callable[[], object]) -> float:
-    """Return the time of the fastest call in s."""
     cuda: Any = torch.cuda  # without types
     for _ in range(_WARM_UPS):
         call()

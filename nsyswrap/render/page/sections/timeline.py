@@ -175,7 +175,6 @@ def _panel(label: str) -> Markup:
 
 
 def _legends(series: Iterable[Mapping[str, Any]]) -> Iterator[Markup]:
-    """Yield a legend for each family of events."""
     families: dict[str, list[Markup]] = {}
     for look in series:
         item = element("li", swatch(Style(look["hue"], look["texture"])), look["name"])
