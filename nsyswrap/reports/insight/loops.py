@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.gpu_operations import KINDS, READS, GpuOperations, gpu_operations_of, operation_notes
+from nsyswrap.analysis.gpu_operations import KINDS, GpuOperations, gpu_operations_of, operation_notes
 from nsyswrap.analysis.judged_process import JudgedProcess, judged_processes
-from nsyswrap.analysis.launches import launches_of
+from nsyswrap.analysis.launches import READS, launches_of
 from nsyswrap.analysis.steps import LEAST_STEPS, Steps
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit, duration
@@ -167,7 +167,7 @@ REPORT = Report(
     SCHEMA,
     needs=(KINDS, ("api",)),
     compute=compute,
-    reads=READS,
+    reads={kind: fields for kind, fields in READS.items() if kind != "overhead"},
     conclude=conclude,
     judges_steps=True,
 )
