@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -133,8 +133,9 @@ def read_diagnostics(export: Export) -> list[Diagnostic]:
     """Read the warnings of nsys, each once, those about lost events first.
 
     If nsys stops before the program ends, it warns that events might be missing. None are if the hook of
-    ``profile --steps`` stopped it: it waits for all work of the GPU before. Other events than CUDA's are
-    missed by no figure, unless the export has fewer CUDA events than nsys counted.
+    ``profile --steps`` stopped it: it waits for all work of the GPU before. None are either if CUPTI has
+    handed over all, as at the end of a recording of a server. Other events than CUDA's are missed by no
+    figure, unless the export has fewer CUDA events than nsys counted.
     """
     table = schema.EVENTS["diagnostic"].table
     columns: tuple[tuple[str, FieldKind], ...] = (("timestamp", "int"), ("text", "text"), ("severity", "int"))
@@ -145,7 +146,9 @@ def read_diagnostics(export: Export) -> list[Diagnostic]:
         if level != "info":
             levels.setdefault((text or "").strip().partition("\n")[0].strip(), level)
     stopped = {text for text in levels if re.match(schema.STOPPED_WARNING, text)}
-    harmless = stopped if stopped and _stopped_by_hook(export, {text for _, text, _ in rows}) else set()
+    messages = [text or "" for _, text, _ in rows]
+    whole = stopped and (_stopped_by_hook(export, messages) or _all_handed_over(export, messages))
+    harmless = stopped if whole else set()
     others = {text for text in levels if re.search(schema.OTHER_LOSS, text)}
     if others and all_cuda_events(export) != 0:
         harmless |= others
@@ -166,7 +169,16 @@ def all_cuda_events(export: Export) -> int | None:
     return counted if counted == exported else 0
 
 
-def _stopped_by_hook(export: Export, messages: set[str | None]) -> bool:
+def _all_handed_over(export: Export, messages: Sequence[str]) -> bool:
+    """Return True if CUPTI gave all events of each process with CUDA, and the export has them."""
+    having, given, lost = (
+        sum(bool(re.search(pattern, text)) for text in messages)
+        for pattern in (schema.CUDA_COUNT, schema.HANDED_OVER, schema.NOT_HANDED_OVER)
+    )
+    return 0 < having <= given and not lost and bool(all_cuda_events(export))
+
+
+def _stopped_by_hook(export: Export, messages: Sequence[str]) -> bool:
     if schema.STOPPED not in messages:
         return False
     columns: tuple[tuple[str, FieldKind], ...] = (("eventType", "int"), ("text", "text"))

@@ -431,8 +431,11 @@ XLA_DOMAIN = "TSL"  # of NVTX: the texts of XLA's ranges break the import of nsy
 OTHER_LOSS = r"(?i)not all (?!cuda\b)[\w ]+ events might|nvtx events|events .*lost.*sampling rate"
 CUDA_COUNT = r"Number of CUDA events collected:\s*(\d[\d,]{0,25})"  # of COUNTED, in one process
 COUNTED = ("api", "kernel", "memcpy", "memset")
-# nsys says this whenever it stops before the program ends. It is no loss if the GPU had no work left then.
+# nsys says this whenever it stops before the program ends. It is no loss if the GPU had no work left then, or
+# if CUPTI has handed over what it had: nsys says so of each process, and what is missing of it.
 STOPPED_WARNING = r"Not all \w+ events might have been collected"
+HANDED_OVER = r"Number of CUPTI events produced:"
+NOT_HANDED_OVER = r"Some CUPTI events might be missing|incomplete CUPTI events dropped"
 STOPPED = "Stopping the profiling session using NVTX trigger."
 
 UNIFIED_MEMORY_KINDS = (11, 12, 13)  # migrations, which have no API call

@@ -325,6 +325,33 @@ def test_no_event_is_missing_where_the_hook_of_steps_ended_the_recording(
     assert [(found.text, found.loss) for found in opened(tmp_path, *rows).diagnostics] == [(text, lost)]
 
 
+GIVEN = "Number of CUPTI events produced: \t5, CUPTI buffers: 50."
+
+
+@pytest.mark.parametrize(
+    ("messages", "counted", "lost"),
+    [
+        ((GIVEN,), 1, False),  # as in a recording of a server, which goes on
+        ((GIVEN,), 2, True),  # more than the export has
+        ((), 1, True),  # as of a process that ended by os._exit
+        ((GIVEN, "Number of CUDA events collected: \t1."), 1, True),  # of two processes one gave its events
+        ((GIVEN, "Number of incomplete CUPTI events dropped: 842. Incomplete events appear"), 1, True),
+        (
+            ("Number of CUPTI events produced: 5, buffers: 49 of 50. Some CUPTI events might be missing.",),
+            1,
+            True,
+        ),
+    ],
+)
+def test_no_event_is_missing_if_cupti_gave_all(
+    messages: tuple[str, ...], counted: int, *, lost: bool, tmp_path: Path
+) -> None:
+    text = "Not all CUDA events might have been collected."
+    said = (f"Number of CUDA events collected: \t{counted}.", *messages)
+    rows = kernel("k", 0, 5), diagnostic(text), *(diagnostic(one, severity=1) for one in said)
+    assert [(found.text, found.loss) for found in opened(tmp_path, *rows).diagnostics] == [(text, lost)]
+
+
 SAMPLES = "Some events (\t27) were lost. Certain charts may be wrong. Try to decrease sampling rate."
 
 
