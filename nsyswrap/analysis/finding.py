@@ -61,6 +61,7 @@ FindingKind = Literal[
     "memory_near_limit",
     "memory_grows",
     "memory_in_steps",
+    "memory_retries",
     "uses_fp64",
     "outside_graphs",
     "gpu_counters",

@@ -187,7 +187,12 @@ def _of_process(process: JudgedProcess, least_percent: float) -> list[Finding]:
 
 
 def _explained(fact: Finding, advice: Sequence[Finding]) -> bool:
-    """Return True if a finding is about most of a kernel's time: then it comes before a closer look."""
+    """Return True if a finding is about most of a kernel's time: then it comes before a closer look.
+
+    Retries of an allocator are explained by the finding on idle time that counts them.
+    """
+    if fact.kind == "memory_retries":
+        return any("retries" in one.numbers for one in advice)
     covers = (intersection(fact.evidence, one.evidence).length for one in advice)
     return fact.kind == "one_kernel" and max(covers, default=0) > _MOSTLY * fact.evidence.length
 

@@ -1,12 +1,13 @@
-"""Facts on recorded GPU memory: near the limit of the GPU, growing over the steps, allocated in each step.
+"""Facts on GPU memory: near the limit of the GPU, growing, allocated in each step, retried after it ran out.
 
 None of them names a cost: memory that is held takes no time, and idle time around allocating calls is a
-finding of its own. Without recorded allocations nothing is said. A framework that keeps freed memory for
-itself holds it.
+finding of its own. Without recorded allocations, retries alone are known: they are calls. A framework that
+keeps freed memory for itself holds it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +18,10 @@ from nsyswrap.analysis.advice.context import AdviceContext
 from nsyswrap.analysis.allocation_ranges import NO_RANGE, allocation_ranges
 from nsyswrap.analysis.arrays.groups import rows_by
 from nsyswrap.analysis.finding import Finding, FindingKind
+from nsyswrap.analysis.launches import calls_selected
+from nsyswrap.analysis.names import with_name
+from nsyswrap.analysis.program_language import PYTORCH, framework_of
+from nsyswrap.analysis.range_tree.tree import numbered
 from nsyswrap.analysis.transfers import gpu_memory
 from nsyswrap.analysis.usage import (
     GPU_MEMORY,
@@ -31,9 +36,13 @@ from nsyswrap.capture.intervals import NOTHING
 
 _NEAR = 0.9  # of the memory of the GPU
 _LEAST_STEPS = 6  # fewer show no trend
+_OUT_OF_MEMORY = 2  # of cudaError_t and CUresult
+_TAKES = re.compile("cu(da)?(Malloc|MemAlloc|MemCreate)(?!Host|Managed|.*Array)")
+_FREES = re.compile("cu(da)?(Free|MemFree|MemRelease)(?!Host|.*Array)")
 _PARTS = 3  # of the steps, in each of which memory has to grow
 _LEAST_GROWTH = 0.01  # of what is held at first
 _MOST_OTHERS = 0.1  # of the steps: those that do not allocate, or do not free it again
+_NUMBER = re.compile(r"(?<=[ _:#=-])\d+(?=/|$)")  # at the end of the name of a range
 _FREED = 0.5  # of what a step allocates: with less freed in the same step, memory grows or moves
 
 
@@ -89,6 +98,43 @@ def in_each_step(context: AdviceContext) -> Iterator[Finding]:
         yield _fact(context, "memory_in_steps", **numbers, range=_most(context, held, inside))
 
 
+def retried(context: AdviceContext) -> Iterator[Finding]:
+    """Yield how often PyTorch's allocator ran out of memory, freed its cache and allocated again."""
+    if times := retries(context):
+        yield _fact(context, "memory_retries", retries=len(times), calls_ns=sum(times))
+
+
+def retries(context: AdviceContext) -> list[int]:
+    """Return the time in ns in the calls of each retry of PyTorch's allocator.
+
+    A retry is an allocation that fails for lack of memory, and all further calls of its thread that free or
+    allocate memory up to the next allocation that succeeds, if any of them frees.
+    """
+    whole = context.capture.whole
+    if not whole.has("api") or framework_of(whole) != PYTORCH:
+        return []
+    calls = whole.columns("api", "start_ns", "end_ns", "global_tid", "return_value")
+    takes = with_name(whole, _TAKES)
+    failed = np.flatnonzero(takes & (calls["return_value"] == _OUT_OF_MEMORY))
+    failed = failed[calls_selected(context.capture, failed)]
+    if not len(failed):
+        return []
+    frees = with_name(whole, _FREES)
+    rows = np.flatnonzero(takes | frees)
+    rows = rows[np.lexsort((calls["start_ns"][rows], calls["global_tid"][rows]))]
+    found, begun = list[int](), set(failed.tolist())
+    of_retry: list[int] = []
+    for row in rows[np.isin(calls["global_tid"][rows], calls["global_tid"][failed])].tolist():
+        if of_retry or row in begun:
+            of_retry.append(row)
+        if not of_retry or frees[row] or calls["return_value"][row] == _OUT_OF_MEMORY:
+            continue
+        if frees[of_retry].any() and calls["global_tid"][row] == calls["global_tid"][of_retry[0]]:
+            found.append(int((calls["end_ns"][of_retry] - calls["start_ns"][of_retry]).sum()))
+        of_retry = []
+    return found
+
+
 def _by_device(context: AdviceContext) -> Iterator[Allocations]:
     """Yield the GPU memory of the process on each device."""
     every = allocations_of(context.capture)
@@ -107,14 +153,20 @@ def _windows(context: AdviceContext) -> tuple[NDArray[np.int64], NDArray[np.int6
 
 
 def _most(context: AdviceContext, held: Allocations, chosen: NDArray[np.bool_]) -> str:
-    """Return the range, or module, with most of these bytes; empty if that is in none."""
+    """Return the range, or module, with most of these bytes; empty if that is in none.
+
+    Ranges that differ in their first number alone, as those in steps do, count as one: ``step */forward``.
+    """
     some = held.of(np.flatnonzero(chosen))
     if not len(some.row):
         return ""
     number, paths = allocation_ranges(context.capture.whole, some)
-    sums = np.zeros(len(paths), np.int64)
-    np.add.at(sums, number, some.bytes)
-    path = paths[int(sums.argmax())]
+    code, names = numbered([_NUMBER.sub("*", path, count=1) for path in paths])
+    sums = np.zeros(len(names), np.int64)
+    np.add.at(sums, code[number], some.bytes)
+    most = int(sums.argmax())
+    own = np.unique(number[code[number] == most])
+    path = paths[own[0]] if len(own) == 1 else names[most]
     return "" if path == NO_RANGE else path
 
 
@@ -122,4 +174,4 @@ def _fact(context: AdviceContext, kind: FindingKind, **numbers: Any) -> Finding:
     return context.fact(kind, NOTHING, "gpu_memory", **numbers)
 
 
-FACTS = (near_limit, grows, in_each_step)
+FACTS = (near_limit, grows, in_each_step, retried)

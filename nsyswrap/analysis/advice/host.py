@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nsyswrap.analysis.advice.allocations import retries
 from nsyswrap.analysis.advice.context import AdviceContext, loads_in_gaps
 from nsyswrap.analysis.advice.replay import gained_without_waits
 from nsyswrap.analysis.finding import Finding
@@ -171,6 +172,7 @@ def allocating(context: AdviceContext) -> Iterator[Finding]:
     if not context.worth(cover.length):
         return
     gaps = context.kinds.allocating
+    retried: dict[str, Any] = {"retries": len(times)} if (times := retries(context)) else {}
     yield context.finding(
         "allocating",
         cover,
@@ -178,6 +180,7 @@ def allocating(context: AdviceContext) -> Iterator[Finding]:
         gaps=int(gaps.sum()),
         idle_ns=cover.length,
         inside_ns=context.idle(gaps, ("allocate",), outliers=True).length,
+        **retried,
     )
 
 

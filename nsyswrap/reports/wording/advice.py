@@ -344,6 +344,11 @@ WORDINGS: Mapping[FindingKind, Wording] = {
         "a step allocates {allocated_bytes} in {allocations:calls} and frees most of it{where}; allocate "
         "before the loop or from a pool",
     ),
+    "memory_retries": Wording(
+        "GPU memory ran out",
+        "PyTorch's allocator freed its cache and allocated again {retries:times} ({calls_ns} in calls); use "
+        "smaller batches, or PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True against fragmentation",
+    ),
     "uses_fp64": Wording("", "FP64 kernels take {time_percent} of the time"),
     "one_kernel": Wording("", "{short} takes {time_percent} of the time"),
     "kernel_drifts": Wording(
@@ -592,6 +597,13 @@ def _waiting_for_rank(numbers: Numbers) -> _Variant:
     return host if ranks.is_host_late(numbers) else {}, {"sentence": ranks.waiting_sentence(numbers)}
 
 
+def _allocating(numbers: Numbers) -> _Variant:
+    """Return the words for a program whose allocator frees its cache as memory runs out."""
+    if not numbers.get("retries"):
+        return {}, {}
+    return {**_RETRIED, **(_FITTING if numbers["written_in"] == PYTORCH else {})}, {}
+
+
 def _casts(numbers: Numbers) -> _Variant:
     """Return the words for a program that does not train: its weights could be cast once."""
     once = {
@@ -790,12 +802,23 @@ def _listed(texts: list[str], most: int) -> str:
     return ", ".join(texts[:most]) + (", ..." if len(texts) > most else "")
 
 
+_RETRIED = {
+    "sentence": "the GPU is idle for {idle_ns} in calls on memory; PyTorch ran out {retries:times} and freed "
+    "its cache",
+}
+_FITTING = {
+    "remedy": "Staying within the GPU's memory",
+    "do": "use smaller batches or activation checkpointing; expandable segments lessen fragmentation",
+    "example": "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py",
+    "unless": "input of a new size is rare in a long run",
+}
 _IDLE_IN_STEPS = {"sentence": "the GPU is idle for {idle_ns} in the steps"}
 _VARIANTS: Mapping[FindingKind, Callable[[Numbers], _Variant]] = {
     "launch_bound": _launch_bound,
     "host_bound": _host_bound,
     "waiting_for_input": _waiting_for_input,
     "synchronizing": _synchronizing,
+    "allocating": _allocating,
     "loading_in_loop": lambda numbers: (_IDLE_IN_STEPS if numbers["steps"] else {}, {}),
     "spikes": _spikes,
     "casts": _casts,

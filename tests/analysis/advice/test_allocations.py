@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from advised import STEP_NS, looped, new
 from copy_examples import gpu
-from tiny_export import MEMORY_USE, Row, allocation, call, changed, kernel
+from tiny_export import MEMORY_USE, Row, allocation, call, changed, kernel, nvtx
 
 from nsyswrap.analysis.advice import advice_of
 from nsyswrap.api import CaptureReader, open_capture
@@ -14,7 +14,7 @@ from nsyswrap.capture.schema import FREED
 from nsyswrap.reports.wording.advice import words
 
 STEPS, STEADY = 8, 7
-RECORDED = Path(__file__).parents[2] / "data" / "memory" / "report.sqlite.xz"
+RECORDED = Path(__file__).parents[2] / "data" / "memory"
 GPU_BYTES = 1000
 
 
@@ -132,7 +132,75 @@ def test_allocations_of_some_steps_are_not_those_of_each(tmp_path: Path) -> None
     assert said(tmp_path, *rows) == {}
 
 
+def test_growth_in_one_of_numbered_ranges_names_it(tmp_path: Path) -> None:
+    """Ranges of steps count as one. What a single range holds keeps its number."""
+    inner = [nvtx(f"block {step // 8}", at(step, 490), at(step, 520)) for step in range(STEPS)]
+    rows = [row for step in range(STEPS) for row in memory(step + 1, at(step), 10)]
+    assert "most in 'step/block 0'; free" in said(tmp_path, *rows, *inner)["memory_grows"]
+    inner = [nvtx(f"part {step}/forward", at(step, 490), at(step, 520)) for step in range(STEPS)]
+    assert "most in 'step/part */forward'; free" in said(tmp_path, *rows, *inner)["memory_grows"]
+
+
+# One step of a PyTorch program: what each call on memory returned, and the retries with the ns in their calls
+@pytest.mark.parametrize(
+    ("calls", "expected"),
+    [
+        ([("cudaMalloc", 2), ("cudaFree", 0), ("cudaFree", 0), ("cudaMalloc", 0)], [40]),
+        ([("cudaMalloc", 2), ("cudaFree", 0), ("cudaMalloc", 2), ("cudaFree", 0), ("cudaMalloc", 0)], [50]),
+        ([("cuMemCreate", 2), ("cuMemRelease", 0), ("cuMemCreate", 0)], [30]),
+        ([("cudaMalloc", 2), ("cudaMalloc", 0), ("cudaFree", 0), ("cudaMalloc", 0)], []),
+        ([("cudaMalloc", 2), ("cudaFree", 0), ("cudaMalloc", 2)], []),
+        ([("cudaMalloc", 0), ("cudaFree", 0), ("cudaMalloc", 0)], []),
+        ([("cudaMallocHost", 2), ("cudaFreeHost", 0), ("cudaMalloc", 0)], []),
+        ([("cudaMalloc", 1), ("cudaFree", 0), ("cudaMalloc", 0)], []),
+    ],
+)
+def test_retries_of_an_allocator(tmp_path: Path, calls: list[tuple[str, int]], expected: list[int]) -> None:
+    rows = [
+        call(name, at(1, 100 + 20 * number), at(1, 110 + 20 * number), 50 + number, returnValue=result)
+        for number, (name, result) in enumerate(calls)
+    ]
+    loop = looped(call("cudaLaunchKernel", 0, 10, 1), kernel("at::native::k", 10, 900, 1), steps=STEPS)
+    facts = advice_of(new(tmp_path, *loop, *rows)).facts
+    found = [one.numbers for one in facts if one.kind == "memory_retries"]
+    assert found == [{"retries": 1, "calls_ns": spent} for spent in expected]
+
+
+def test_other_programs_that_run_out_of_memory_have_no_allocator_of_pytorch(tmp_path: Path) -> None:
+    failed = call("cudaMalloc", at(1, 100), at(1, 110), 50, returnValue=2)
+    rows = (
+        failed,
+        call("cudaFree", at(1, 120), at(1, 130), 51),
+        call("cudaMalloc", at(1, 140), at(1, 150), 52),
+    )
+    assert said(tmp_path, *rows) == {}
+
+
+def recorded(folder: Path, name: str) -> CaptureReader:
+    (folder / "x.sqlite").write_bytes(lzma.decompress((RECORDED / f"{name}.sqlite.xz").read_bytes()))
+    return open_capture(folder / "x.sqlite")
+
+
+def test_a_recorded_program_whose_memory_grows(tmp_path: Path) -> None:
+    """Each of its steps keeps 48 MiB; step 0 is warm-up."""
+    (fact,) = (one for one in advice_of(recorded(tmp_path, "leak")).facts if one.kind.startswith("memory_"))
+    grown, place = 23 * (48 << 20), "step */forward/remember"
+    assert (fact.kind, fact.numbers) == (
+        "memory_grows",
+        {"grown_bytes": grown, "of_steps": 23, "range": place},
+    )
+
+
+def test_a_recorded_program_whose_allocator_retries(tmp_path: Path) -> None:
+    """PyTorch counted five. The finding on the idle time that they cost says it."""
+    advice = advice_of(recorded(tmp_path, "retries"))
+    assert [one.kind for one in advice.facts if one.kind.startswith("memory_")] == ["memory_near_limit"]
+    (finding,) = (one for one in advice.findings if one.kind == "allocating")
+    assert finding.numbers["retries"] == 5
+    assert words(finding).what.endswith("PyTorch ran out 5 times and freed its cache")
+    assert words(finding).do.startswith("use smaller batches")
+
+
 def test_a_caching_allocator_that_settles_is_not_blamed(tmp_path: Path) -> None:
     """The recorded program holds at most 8 % of the GPU, and its cache grows in its first steps alone."""
-    (tmp_path / "x.sqlite").write_bytes(lzma.decompress(RECORDED.read_bytes()))
-    assert _facts(open_capture(tmp_path / "x.sqlite")) == {}
+    assert _facts(recorded(tmp_path, "report")) == {}

@@ -16,7 +16,8 @@ from nsyswrap.api import CaptureReader
 from nsyswrap.capture.schema import FREED
 
 REPORT = "gpu_memory"
-RECORDED = Path(__file__).parents[2] / "data" / "memory" / "report.sqlite.xz"
+RECORDED = Path(__file__).parents[2] / "data" / "memory"
+LIBRARIES = 134481920  # bytes that CUDA's libraries allocated in the recorded programs
 MIB = 1 << 20
 HEADER = (
     "range,kind,at_peak_bytes,held_bytes,peak_bytes,peak_start_ns,allocations,allocated_bytes,largest_bytes,"
@@ -200,16 +201,34 @@ def test_bytes_counted_moment_by_moment(tmp_path: Path, seed: int) -> None:
     assert {row[1] for row in rows_found} == {GPU_MEMORY}
 
 
+def recorded(folder: Path, name: str) -> CaptureReader:
+    """A recorded program: see the README beside the capture."""
+    (folder / "report.sqlite").write_bytes(lzma.decompress((RECORDED / f"{name}.sqlite.xz").read_bytes()))
+    return open_capture(folder / "report.sqlite")
+
+
+@pytest.mark.parametrize(("name", "reserved"), [("leak", 1595932672), ("retries", 148157497344)])
+def test_the_peak_is_what_pytorch_reserved_and_libraries_took(
+    tmp_path: Path, name: str, reserved: int
+) -> None:
+    static = 227395  # of the program's code
+    frame = recorded(tmp_path, name).report(REPORT).frame
+    assert frame["at_peak_bytes"].sum() == reserved + LIBRARIES + static
+    assert frame["at_peak_bytes"].sum() == frame["held_bytes"].sum()
+    if name == "retries":
+        used = 148293812224 + 2 * MIB  # the driver's, with the first tensor
+        small = 4  # segments that take more than their bytes
+        assert 0 <= used - (reserved + LIBRARIES) <= small * 2 * MIB
+
+
 def test_a_program_that_knows_its_memory(tmp_path: Path) -> None:
     """Against what it said: see the README beside the capture."""
-    with lzma.open(RECORDED) as packed:
-        (tmp_path / "report.sqlite").write_bytes(packed.read())
-    frame = open_capture(tmp_path / "report.sqlite").report(REPORT).frame
-    first, libraries, segments = 2 * MIB, 134481920, 63
+    frame = recorded(tmp_path, "report").report(REPORT).frame
+    first, segments = 2 * MIB, 63
     peak, held = int(frame["at_peak_bytes"].sum()) - first, int(frame["held_bytes"].sum()) - first
     static = 228099  # of the program's code
-    assert peak + first - static == 11649679360 + libraries
-    assert held + first - static == 1918894080 + libraries
+    assert peak + first - static == 11649679360 + LIBRARIES
+    assert held + first - static == 1918894080 + LIBRARIES
     for found, driver in ((peak, 11788091392), (held, 2057306112)):
         assert 0 <= driver - found <= segments * 2 * MIB
     activation = 2 * 8192 * 4096 * 4  # of one layer: the input, and eight outputs

@@ -146,6 +146,16 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
         ),
     ),
     (
+        "allocating",
+        {"gaps": 3, "idle_ns": 690, "inside_ns": 600, "retries": 2, **STEPS},
+        "Allocating",
+        "the GPU is idle for 690 ns in calls on memory; PyTorch ran out 2 times and freed its cache",
+        (
+            "gaps with calls that allocate or free memory: 1 per step; GPU idle for 600 ns in these calls; "
+            "cudaFree also waits for the GPU"
+        ),
+    ),
+    (
         "loading_in_loop",
         {"calls": 3, "idle_ns": 690, "loading_ns": 15, "host_ns": 600, **STEPS},
         "JIT compiling or module loading",
@@ -415,6 +425,16 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
         {"allocations": 3, "allocated_bytes": 90, "range": ""},
         "Allocations in the steps",
         "a step allocates 90 B in 3 calls and frees most of it; allocate before the loop or from a pool",
+        "",
+    ),
+    (
+        "memory_retries",
+        {"retries": 1, "calls_ns": 40},
+        "GPU memory ran out",
+        (
+            "PyTorch's allocator freed its cache and allocated again 1 time (40 ns in calls); use smaller "
+            "batches, or PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True against fragmentation"
+        ),
         "",
     ),
     ("uses_fp64", {"time_percent": 30.0}, "", "FP64 kernels take 30.0 % of the time", ""),
