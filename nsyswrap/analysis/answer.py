@@ -26,6 +26,7 @@ from nsyswrap.analysis.utilization import Utilization, utilization_of
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import union
 from nsyswrap.capture.per_capture import per_capture
+from nsyswrap.capture.schema import LAUNCHED
 
 _EARLY_PERCENT = 5.0  # of the operations that begin before their launch call: the clocks are damaged
 _MOST_STATES = 2  # that filled an outlier
@@ -322,12 +323,21 @@ def _outlier(process: JudgedProcess, number: int) -> Outlier:
 
 
 def _start_up(capture: Capture, process: JudgedProcess) -> StartUp:
-    if process.steps.first:  # the start-up was not recorded
+    if process.steps.first or _began_before(capture.whole):  # the start-up was not recorded
         return StartUp(0, 0)
     starts = [process.steps.window[0], *(int(other.start_ns[0]) for other in process.steps.others)]
     end = max(min(starts), 0)  # times count from the beginning of the recording on
     loads = loading(capture.whole, process.steps.global_pid).within(np.array([0]), np.array([end]))
     return StartUp(end, int(loads[0]))
+
+
+def _began_before(whole: Capture) -> bool:
+    """Return True if the program ran before it was recorded, as a server."""
+    if not whole.has("diagnostic"):
+        return False
+    messages = whole.columns("diagnostic", "timestamp_ns", "text")
+    launched = np.array([str(text).startswith(LAUNCHED) for text in messages["text"].tolist()], bool)
+    return bool((messages["timestamp_ns"][launched] < 0).any())
 
 
 def withheld_because(capture: Capture) -> Finding | None:

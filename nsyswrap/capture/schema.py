@@ -436,6 +436,9 @@ COUNTED = ("api", "kernel", "memcpy", "memset")
 STOPPED_WARNING = r"Not all \w+ events might have been collected"
 HANDED_OVER = r"Number of CUPTI events produced:"
 NOT_HANDED_OVER = r"Some CUPTI events might be missing|incomplete CUPTI events dropped"
+LAUNCHED = (
+    "Process was launched by the profiler"  # of the program; before time 0 if the recording began later
+)
 STOPPED = "Stopping the profiling session using NVTX trigger."
 
 UNIFIED_MEMORY_KINDS = (11, 12, 13)  # migrations, which have no API call

@@ -119,8 +119,8 @@ def _more(table: Table, answer: Answer | None) -> AnswerLine:
     """Return how to see all of a table, and that the tables are not limited to the steady part."""
     include = ""
     if answer is not None and answer.scope == "steady part":
-        chosen = answer.steps is not None and answer.steps.chosen
-        include = f"Tables include {'all steps' if chosen else 'start-up'}. "
+        has_start_up = answer.start_up is not None and answer.start_up.duration_ns
+        include = f"Tables include {'start-up' if has_start_up else 'all steps'}. "
     return AnswerLine(f"{include}More rows and columns", "note", typed=f"-r {table.label}")
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from report_tables import records_of
 from step_drawings import LENGTH, Drawing, every, only, training
-from tiny_export import call, memcpy, opened, row
+from tiny_export import call, changed, diagnostic, memcpy, opened, row
 
 from nsyswrap.analysis.answer import answer_of
 from nsyswrap.analysis.judged_process import judged_processes
@@ -223,6 +223,17 @@ def test_start_up_counts_from_the_beginning_of_the_recording(tmp_path: Path) -> 
     answer = answer_of(opened(tmp_path, *drawing.rows))
     assert answer.start_up is not None
     assert answer.start_up.duration_ns == 11 * LENGTH  # the first step is warm-up
+
+
+def test_a_program_that_ran_before_its_recording_has_no_start_up(tmp_path: Path) -> None:
+    drawing = Drawing()
+    for start in every(30, 10 * LENGTH):
+        drawing.range("step", start, start + LENGTH - 100)
+        drawing.launch("a", start + 10, gpu_ns=9000)
+    text = "Process was launched by the profiler, see /tmp/stdout.log for program output"
+    drawing.rows.append(changed(diagnostic(text, severity=1), timestamp=-5_000_000_000))
+    answer = answer_of(opened(tmp_path, *drawing.rows))
+    assert [str(line) for line in start_up_lines(answer)] == ["1 warm-up step left out"]
 
 
 def test_the_screen_names_each_loop(tmp_path: Path) -> None:
