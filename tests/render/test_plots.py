@@ -3,11 +3,9 @@
 import lzma
 from contextlib import suppress
 from dataclasses import replace
-from io import BytesIO
 from pathlib import Path
 
 import matplotlib as mpl
-import matplotlib.image as mpl_image
 import numpy as np
 import pytest
 from drawn import corners, drawn, steps
@@ -16,9 +14,8 @@ from made_runs import KERNELS, SETUP, MadeKernel, made_side
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from matplotlib.text import Text
 from numpy.typing import NDArray
-from recorded import DOZEN, PICTURED, ROOT, pictured, run_folder
+from recorded import DOZEN, run_folder
 from tiny_export import Row, call, everything, graph, kernel, memcpy, nvtx, opened, row
 
 from nsyswrap.analysis.compare.compare import compare
@@ -517,54 +514,6 @@ def test_of_many_kinds_of_copies_the_most_frequent_are_drawn(tmp_path: Path) -> 
     assert len(copies.lines) == 24
     assert set(copies.single_copies) == {line.direction for line in copies.lines}
     assert "not drawn: 16 less used kinds of copies" in copies.notes
-
-
-pytestmark = pytest.mark.slow
-
-PICTURES = ROOT / "docs" / "plots"
-_BLOCK = 8  # pixels; smaller than a letter, larger than its anti-aliased edges
-_TOLERANCE = 0.15  # difference of block means, where 1 is from black to white
-
-
-def seen(source: object) -> NDArray[np.float64]:
-    """Return the mean color of each block of pixels in a PNG."""
-    pixels = mpl_image.imread(source)[..., :3].astype(float)  # type: ignore[arg-type]
-    height, width = (side // _BLOCK for side in pixels.shape[:2])
-    blocks = pixels[: height * _BLOCK, : width * _BLOCK].reshape(height, _BLOCK, width, _BLOCK, 3)
-    return np.asarray(blocks.mean(axis=(1, 3)))
-
-
-def difference(kind: str, figure: Figure) -> float:
-    """Return the largest difference of a block, or 1 if the pictures differ in size."""
-    before, now = seen(PICTURES / f"{kind}.png"), seen(BytesIO(content(figure, "png")))
-    return float(np.abs(before - now).max()) if before.shape == now.shape else 1.0
-
-
-@pytest.mark.parametrize("kind", NAMES)
-def test_a_figure_is_drawn_as_it_was(kind: str, tmp_path: Path) -> None:
-    assert difference(kind, open_capture(pictured(kind, tmp_path)).plot(kind)) < _TOLERANCE, (
-        f"look at it, and keep it by `python tests/support/screenshots.py`: {kind}"
-    )
-
-
-@pytest.mark.parametrize("kind", NAMES)
-def test_a_lost_title_is_seen(kind: str, tmp_path: Path) -> None:
-    figure = open_capture(pictured(kind, tmp_path)).plot(kind)
-    max(figure.findobj(Text), key=lambda text: text.get_fontsize()).set_visible(False)
-    assert difference(kind, figure) > _TOLERANCE
-
-
-def test_a_shorter_bar_and_another_colour_are_seen() -> None:
-    figure = open_capture(PICTURED).plot("top-kernels")
-    bar = next(patch for patch in figure.axes[0].patches if isinstance(patch, Rectangle))
-    whole, colour = bar.get_width(), bar.get_facecolor()
-    bar.set_width(0.97 * whole)
-    assert difference("top-kernels", figure) > _TOLERANCE
-    bar.set_width(whole)
-    bar.set_facecolor("tab:red")
-    assert difference("top-kernels", figure) > _TOLERANCE
-    bar.set_facecolor(colour)
-    assert difference("top-kernels", figure) < _TOLERANCE
 
 
 OTHERS = tuple(
