@@ -79,7 +79,7 @@ def brief_of_ranks(captures: Sequence[Capture], answer: Answer) -> dict[str, Any
     fits = len(shlex.join(skew)) <= _MOST_COMMAND_BYTES
 
     def packet(findings: int, characters: int) -> dict[str, Any]:
-        whole = {**_packet(capture, answer, findings, characters), "facts": []}  # they name no rank
+        whole = _packet(capture, answer, findings, characters)
         whole["judged"]["options"] = [*selection.options, *_steps_option(capture)]
         ranks = [_rank(rank, characters) for rank in _waiting_most(answer)[:_MOST_RANKS]]
         left_out = max(0, len(answer.ranks) - _MOST_RANKS)

@@ -51,6 +51,7 @@ __all__ = [
     "advice_of",
     "advise_processes",
     "judged_job",
+    "outweighs",
     "waiting_for_rank",
     "weight",
 ]
@@ -78,6 +79,7 @@ CHECKS = (
     *communication.CHECKS,
 )
 FACTS = (*products.FACTS, *graphs.FACTS, *memory.FACTS, *allocations.FACTS, *waves.FACTS)
+_BYTES = ("held_bytes", "grown_bytes", "allocated_bytes")
 _MOSTLY = 0.5  # of the time of a kernel
 _SHARED = 0.1  # of the shorter of two findings: less in common is not said
 
@@ -149,7 +151,7 @@ def advise_processes(
             if wait and number in wait[0] and piece.kind != "exposed_communication":
                 continue  # what makes a process faster that waits for another one makes it wait longer
             known = largest.get(piece.kind)
-            if known is None or weight(piece) > weight(known):
+            if known is None or outweighs(piece, known):
                 largest[piece.kind] = piece
     if wait:
         largest[wait[1].kind] = wait[1]
@@ -172,6 +174,15 @@ def weight(piece: Finding) -> float:
     """Return the share of the time judged that a finding can save, or that a fact is about."""
     percent = piece.time_percent if piece.ceiling_ns is None else piece.ceiling_percent
     return percent or 0.0
+
+
+def outweighs(piece: Finding, other: Finding) -> bool:
+    """Return True if a finding is larger than another one of its kind. Facts on memory have bytes alone."""
+    return _size(piece) > _size(other)
+
+
+def _size(piece: Finding) -> tuple[float, int]:
+    return weight(piece), max(piece.numbers.get(name, 0) for name in _BYTES)
 
 
 def _of_process(process: JudgedProcess, least_percent: float) -> list[Finding]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nsyswrap.analysis.advice import WORTH_PERCENT, judged_job, waiting_for_rank, weight
+from nsyswrap.analysis.advice import WORTH_PERCENT, judged_job, outweighs, waiting_for_rank, weight
 from nsyswrap.analysis.answer import Answer, DeviceTime, RankShare, answer_of, device_times
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.judged_process import JudgedProcess, judged_processes, main_process
@@ -57,7 +57,7 @@ def answer_of_ranks(members: Sequence[RankCapture]) -> Answer | None:
         withheld=withheld,
         remarks=tuple(remark for answer in answers for remark in answer.remarks),
         notes=tuple(_largest(note for answer in answers for note in answer.notes).values()),
-        facts=tuple(_largest(fact for answer in answers for fact in answer.facts).values()),
+        facts=tuple(_largest(_facts(job, answers)).values()),
         utilization=None,
         ranks=tuple(
             shares.get(number, RankShare(member.label, 0, 0, 0, None, 0, 0, 0, 0, {}))
@@ -80,12 +80,19 @@ def _communicates(process: JudgedProcess) -> bool:
 
 
 def _largest(findings: Iterable[Finding]) -> dict[str, Finding]:
-    """Return the finding of each kind that concerns the largest share of its rank's time."""
+    """Return the finding of each kind that concerns the largest share of its rank's time, or most bytes."""
     largest: dict[str, Finding] = {}
     for one in findings:
-        if one.kind not in largest or weight(one) > weight(largest[one.kind]):
+        if one.kind not in largest or outweighs(one, largest[one.kind]):
             largest[one.kind] = one
     return largest
+
+
+def _facts(job: RankJob, answers: Sequence[Answer]) -> Iterator[Finding]:
+    """Yield the facts of all ranks, each with the label of its rank."""
+    for member, answer in zip(job.members, answers, strict=True):
+        for fact in answer.facts:
+            yield replace(fact, numbers={**fact.numbers, "rank": member.label})
 
 
 def _findings(

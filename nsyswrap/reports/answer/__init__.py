@@ -111,6 +111,7 @@ def _fact(fact: Finding) -> dict[str, Any]:
         "time_percent": fact.time_percent,
         "window_ns": fact.window_ns,
         "report": fact.source,
+        **({"rank": fact.numbers["rank"]} if "rank" in fact.numbers else {}),
     }
 
 

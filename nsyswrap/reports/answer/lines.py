@@ -82,7 +82,7 @@ def answer_lines(capture: Capture, answer: Answer) -> list[AnswerLine]:
         *start_up_lines(answer),
         *(() if any(finding.kind == _SPIKES for finding in _top_findings(answer)) else outlier_lines(answer)),
         *(line for lines in others for line in lines),
-        *(() if answer.ranks else _facts(answer)),
+        *_facts(answer),
         *_notes(answer),
     ]
 
@@ -261,8 +261,13 @@ def _notes(answer: Answer) -> Iterator[AnswerLine]:
 
 
 def _facts(answer: Answer) -> Iterator[AnswerLine]:
-    """Yield facts that name no cost, and the option for the command that examines a kernel."""
+    """Yield facts that name no cost, and the option for the command that examines a kernel.
+
+    Of a job these are facts on memory alone: others are those of a rank like all others.
+    """
     for fact in answer.facts:
+        if answer.ranks and not fact.kind.startswith("memory_"):
+            continue
         sentence = printable(words(fact).what)
         if fact.kind == _ONE_KERNEL:
             yield AnswerLine(sentence, "note")

@@ -72,6 +72,8 @@ def words(finding: Finding) -> Wording:
         wording, numbers = replace(wording, **changes), {**numbers, **more}
     if numbers.get("integrated"):
         wording = replace(wording, **_NO_COPIES)
+    if rank := numbers.get("rank"):  # of a fact in the answer of a job
+        wording = replace(wording, heading=f"{wording.heading} on {rank}" if wording.heading else rank)
     return replace(
         wording, sentence=filled(wording.sentence, numbers), evidence=filled(wording.evidence, numbers)
     )

@@ -60,6 +60,13 @@ def test_memory_is_nearly_full_from_90_percent_on(tmp_path: Path, size: int, *, 
     assert list(facts.values()) == (texts if is_near else [])
 
 
+def test_the_fullest_of_two_gpus_is_named(tmp_path: Path) -> None:
+    rows = (*memory(1, 500, 920), allocation(2, 500, 990, deviceId=1))
+    assert said(tmp_path, *rows) == {
+        "memory_near_limit": "GPU memory nearly full: allocations hold up to 990 B of 1.00 kB"
+    }
+
+
 def test_memory_that_grows_in_each_step(tmp_path: Path) -> None:
     rows = [row for step in range(STEPS) for row in memory(step + 1, at(step), 10)]
     # Step 0 is warm-up; seven steps keep 10 bytes each.

@@ -9,16 +9,17 @@ import pytest
 from advised import STEP_NS, looped
 from checkouts import ROOT
 from conftest import Cli
+from copy_examples import gpu
 from jsonschema import Draft202012Validator
 from rank_exports import ALL_REDUCE, run_folder
-from tiny_export import Row, call, changed, kernel
+from tiny_export import Row, allocation, call, changed, kernel
 
 from nsyswrap.analysis.answer import Answer
 from nsyswrap.analysis.ranks.answer import answer_of_ranks
 from nsyswrap.analysis.ranks.members import RankCapture, processes
 from nsyswrap.api import CaptureReader
 from nsyswrap.base.run_folder import EXPORT
-from nsyswrap.reports.answer import answer_lines
+from nsyswrap.reports.answer import answer_lines, as_dict
 from nsyswrap.reports.wording.advice import words
 
 STEPS, STEADY = 8, 7
@@ -40,11 +41,12 @@ def check(document: object, path: str) -> None:
     Draft202012Validator(json.loads((ROOT / path).read_text(encoding="utf-8"))).validate(document)
 
 
-def job(folder: Path, *ranks: tuple[int, int]) -> list[RankCapture]:
-    """One rank for each begin and arrival."""
+def job(folder: Path, *ranks: tuple[int, int], held: Sequence[int] = ()) -> list[RankCapture]:
+    """One rank for each begin and arrival, with the bytes that it holds of a GPU of 1000."""
     members = []
     for number, times in enumerate(ranks):
-        path = run_folder(folder, number, len(ranks), *looped(*step(*times), steps=STEPS))
+        rows = [allocation(1, 5, held[number]), gpu(totalMemory=1000)] if held else []
+        path = run_folder(folder, number, len(ranks), *looped(*step(*times), steps=STEPS), *rows)
         members.append(RankCapture(f"rank {number}", number, CaptureReader(path / EXPORT)))
     return members
 
@@ -211,6 +213,18 @@ def test_a_rank_without_steps_leaves_steps_out_of_the_headline(tmp_path: Path) -
 
 def test_one_rank_is_no_job(tmp_path: Path) -> None:
     assert answer_of_ranks(job(tmp_path, (10, 110))) is None
+
+
+def test_a_fact_on_memory_names_the_rank_that_holds_most(tmp_path: Path, cli: Cli) -> None:
+    members = job(tmp_path / "job", (10, 110), (10, 110), (10, 510), held=(100, 970, 950))
+    text = "GPU memory nearly full on rank 1: allocations hold up to 970 B of 1.00 kB"
+    answer, lines = answered(members)
+    assert [line for line in lines if "memory" in line] == [f"{text} (-r gpu_memory)"]
+    document = as_dict(answer)
+    check(document, "docs/answer.schema.json")
+    (fact,) = (one for one in document["facts"] if one["name"] == "memory_near_limit")
+    assert (fact["what"], fact["rank"]) == (text, "rank 1")
+    assert text in json.loads(cli("report", "job", "--format", "brief").stdout)["facts"]
 
 
 def test_many_ranks_take_one_line(tmp_path: Path) -> None:
