@@ -83,8 +83,7 @@ RATES = {"flop_per_s", "peak_percent"}
 EMPTY = {
     "step_budget": {"step", "mark", "host_window_ns", "runs_ahead_ns"}
     | {f"idle_host_gil_{state}_ns" for state in ("holding", "waiting")},
-    "loops": {"steps", "busy_percent"}
-    | {f"{name}_ns" for name in ("avg", "med", "p99", "gap_med", "gap_p99")},
+    "loops": {"busy_percent", "gap_med_ns", "gap_p99_ns"},
     "gpu_idle": {"host_gil_holding_ns", "host_gil_waiting_ns"},
     "kernel_class_sum": {"input_types"},
     "kernel_efficiency": {"type", "blocks_per_sm", "limiter", "occupancy_percent", "waves", "tail_percent"}

@@ -1,10 +1,11 @@
 """Loops of each process: how long their steps take, the gaps between them, and what runs outside CUDA graphs.
 
 A loop is what a process repeats: an NVTX range, or a sequence of GPU operations. The first row of a process
-is the loop that the screen judges, in its steady steps. Of the others every step counts. The last row is the
-GPU work outside of all these steps, as that of warm-up. The server of a language model often has two loops:
-many short steps that write a token each, and longer ones that read the prompts. They have names only where
-NVTX ranges name them.
+is the loop that the screen judges, in its steady steps. Of the others every step counts. After them come the
+launches of CUDA graphs, each with the time of its GPU work, and the GPU work outside of all steps above.
+
+The server of a language model often has two loops: many short steps that write a token each, often by a CUDA
+graph, and longer ones that read the prompts. They have names only where NVTX ranges name them.
 
 The GPU work of a step is what its calls launched. A gap lasts from the end of that work to the start of the
 work of the next step of the same loop; 0 if that started before. Work of other loops in a gap is part of it:
@@ -32,6 +33,7 @@ from nsyswrap.reports.table import Column, Report, Result, Schema, Values
 from nsyswrap.reports.wording.notes import note_text
 
 _P99 = 0.99
+_GRAPHS = "launches of CUDA graphs"
 
 
 def compute(capture: Capture) -> Result:
@@ -67,15 +69,25 @@ def _rows(capture: Capture, process: JudgedProcess) -> Iterator[dict[str, Any]]:
             "loop": loop.label.short,
             "process_id": process.process_id,
             **_durations(loop.duration_ns[which]),
-            **_gaps(operations.of(inside), step[inside]),
+            **_gaps(*_spans(operations.of(inside), step[inside])),
             "busy_percent": _percent(
                 busy.within(loop.start_ns[which], loop.end_ns[which]), loop.duration_ns[which]
             ),
             **_shares(gpu_ns, inside, in_graph),
         }
+    if in_graph.any():
+        launch = np.unique(called_ns[in_graph], return_inverse=True)[1]
+        first, last = _spans(operations.of(in_graph), launch)
+        yield {
+            "loop": _GRAPHS,
+            "process_id": process.process_id,
+            **_durations(last - first),
+            **_gaps(first, last),
+            **_shares(gpu_ns, in_graph, in_graph),
+        }
     if left.any():
         yield {
-            "loop": "outside these steps",
+            "loop": "outside the steps above",
             "process_id": process.process_id,
             "steps": MISSING,
             **_shares(gpu_ns, left, in_graph),
@@ -111,15 +123,21 @@ def _durations(ns: NDArray[Any]) -> dict[str, float]:
     return {"steps": len(ns), "avg_ns": float(ns.mean()), "med_ns": float(np.median(ns)), "p99_ns": p99}
 
 
-def _gaps(operations: GpuOperations, step: NDArray[Any]) -> dict[str, float]:
-    """Return median and 99th percentile of the gaps. ``step`` has the step of each operation."""
+def _spans(operations: GpuOperations, step: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return start and end of the GPU work of each step. ``step`` has the step of each operation."""
     order = np.argsort(step, kind="stable")
     begins = np.flatnonzero(np.diff(step[order], prepend=-1))
-    if len(begins) < 2:  # noqa: PLR2004 - a gap is between two
+    if not len(begins):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    first, last = operations.start_ns[order], operations.end_ns[order]
+    return np.minimum.reduceat(first, begins), np.maximum.reduceat(last, begins)
+
+
+def _gaps(first: NDArray[Any], last: NDArray[Any]) -> dict[str, float]:
+    """Return median and 99th percentile of the gaps between work with these starts and ends."""
+    if len(first) < 2:  # noqa: PLR2004 - a gap is between two
         return {}
-    first = np.minimum.reduceat(operations.start_ns[order], begins)
-    last = np.maximum.accumulate(np.maximum.reduceat(operations.end_ns[order], begins))
-    gaps = np.maximum(first[1:] - last[:-1], 0)
+    gaps = np.maximum(first[1:] - np.maximum.accumulate(last)[:-1], 0)
     p99 = float(np.quantile(gaps, _P99, method="inverted_cdf"))
     return {"gap_med_ns": float(np.median(gaps)), "gap_p99_ns": p99}
 
@@ -135,7 +153,9 @@ def conclude(_: Capture, data: Mapping[str, Values]) -> str:
     gap, longest = (float(np.asarray(data[name])[most]) for name in ("gap_med_ns", "gap_p99_ns"))
     if np.isnan(gap):
         return ""
-    text = f"{steps[most]:,} steps of {list(data['loop'])[most]}: the gap between two is {duration(gap)}"
+    label = list(data["loop"])[most]
+    what = label if label == _GRAPHS else f"steps of {label}"
+    text = f"{steps[most]:,} {what}: the gap between two is {duration(gap)}"
     return f"{text} (median), at most {duration(longest)} for 99 % of them."
 
 

@@ -43,8 +43,8 @@ def loops(capture: CaptureReader) -> dict[object, dict[str, object]]:
 def test_prefill_and_decode(tmp_path: Path) -> None:
     capture = opened(tmp_path, *serving())
     found = loops(capture)
-    assert list(found) == ["'decode'", "'prefill'", "outside these steps"]
-    decode, prefill, warm_up = found.values()
+    assert list(found) == ["'decode'", "'prefill'", "launches of CUDA graphs", "outside the steps above"]
+    decode, prefill, graphs, warm_up = found.values()
     assert decode == {
         "loop": "'decode'",
         "process_id": PID,
@@ -63,6 +63,7 @@ def test_prefill_and_decode(tmp_path: Path) -> None:
     )
     between = sorted(400 + DECODE * many + 100 for many in DECODES[:-1])
     assert (prefill["gap_med_ns"], prefill["gap_p99_ns"]) == (between[len(between) // 2], between[-1])
+    assert (graphs["steps"], graphs["med_ns"], graphs["gap_p99_ns"]) == (sum(DECODES), 600, 4400)
     assert warm_up["steps"] is None
     assert warm_up["gpu_time_percent"] == pytest.approx(100 * 600 / GPU_NS)
     [line] = loop_lines(answer_of(capture))
