@@ -40,6 +40,13 @@ def column(path: Path, sql: str) -> list[object]:
     ("path", "people"),
     [
         ("/home/user/work/train.py", ["user"]),
+        ("/home/user/project/train.py", ["user"]),
+        ("/home/user/v2/project/train.py", ["user"]),
+        ("/home/user/project/users/zaphod/x", ["user", "zaphod"]),
+        ("/user/project/zaphod/x", ["zaphod"]),
+        ("/data/users/zaphod/x", ["zaphod"]),
+        ("/mnt/lustre/users/z/zaphod/x", ["zaphod"]),
+        ("/home/users/zaphod/x", ["zaphod"]),
         ("/mnt/user/zaphod/train.py", ["zaphod"]),
         ("/usr/user/zaphod/train.py", []),
         ("/home/zaphod/user/train.py", ["zaphod"]),

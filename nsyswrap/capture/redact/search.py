@@ -197,16 +197,17 @@ def _is_person(folders: list[str], i: int, *, absolute: bool) -> bool:
     is_last = i + 1 == len(folders)
     if not i or (not is_last and (len(folders[i]) == 1 or folders[i] in _GROUPS)):
         return False
-    if folders[: i - 1] == ["home"] and folders[i - 1] == "user":  # who is called so
-        return False
     above = i - 1  # or the folder of all shards: /global/homes/z/zaphod
     while (
         above > i - _MOST_SHARDS
         and above
         and _is_shard(folders[above])
+        and not _PERSONAL_FOLDER.fullmatch(folders[above])
         and not _PERSONAL_AT_TOP.fullmatch(folders[above])
     ):
         above -= 1
+    if folders[: above + 1] == ["home", "user"]:  # who is called so
+        return False
     if _PERSONAL_FOLDER.fullmatch(folders[above]):
         return True
     is_top = absolute and above <= 1 and folders[0] not in SYSTEM_FOLDERS
