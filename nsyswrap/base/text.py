@@ -35,9 +35,11 @@ _SUFFIXES = {".sqlite", ".nsys-rep", ".qdrep", ".qdstrm"}
 _CONTEXT = 3  # characters shown before the place where two names differ
 # Patterns are compiled when they are first used: `re` keeps them.
 # Of an absolute path. A slash after a bracket joins names, as in "step (0)/qkv" and "t<3>/u", and that of
-# </b> ends one. The slash of a shell's redirection begins a path, as in "2>/home/me/log".
+# </b> ends one. The slash of a shell's redirection begins a path, as in "2>/home/me/log", and so does that
+# of a folder with people or data behind any bracket, as in "[0]/home/me/x".
 _FOLDERS = (
-    r"(?<![\w./~)\]}-])(?<![^\s\d&>]>)(?<![^\s&>]\d>)(?<![^\s\d&]>>)"
+    r"(?<![\w./~-])(?:(?=/(?:home|homes|Users|root|tmp|mnt|scratch|lustre|gpfs|nfs)\d*/)"
+    r"|(?<![)\]}])(?<![^\s\d&>]>)(?<![^\s&>]\d>)(?<![^\s\d&]>>))"
     r"(?!(?<=<)/[^\s/'\"<]*(?:[\s'\"<]|$))/(?=[^\s/])(?:[^\s/'\"]+/)*"
 )
 # Characters that move the cursor, break the line, change the direction of the text or are not seen, and the

@@ -41,6 +41,8 @@ TEMPLATE = "void cutlass::Kernel<cutlass::gemm::Gemm<{}>, cutlass::epilogue::Lin
         (">>/home/u/log 2>>/home/u/err &>/home/u/all", ">>log 2>>err &>all"),
         ("'</script><a href=/h/u/x>'", "'</script><a href=x>'"),
         ("</home/u/x>, (/home/u/x) and [/home/u/x]", "<x>, (x) and [x]"),
+        ("[0]/home/u/x, f(1)/scratch2/u/y, {a}/Users/u/z, t<3>/tmp/v", "[0]x, f(1)y, {a}z, t<3>v"),
+        ("step (0)/homer/qkv, a/home/u, </tmp>", "step (0)/homer/qkv, a/home/u, </tmp>"),
     ],
 )
 def test_absolute_paths_become_names(text: str, shown: str) -> None:
