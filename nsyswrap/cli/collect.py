@@ -55,6 +55,8 @@ _LISTED = 10  # runs that went wrong, by name
 _DEFAULT_OUTPUT = Path("nsyswrap-collected")
 _TOP = 20
 _FORMATS = ("text", "brief")
+_HERE = executors.NAMES[0]  # the executor that reads captures in this process
+_ELSEWHERE = executors.with_blocks()
 
 
 def progress(runs: int) -> Callable[[RunResult], None]:
@@ -164,15 +166,15 @@ def show_rank_verdicts(results: Sequence[RunResult]) -> None:
 @option(
     OUTPUT,
     "--executor",
-    type=click.Choice(executors.NAMES),
+    type=click.Choice((_HERE, *_ELSEWHERE)),
     metavar="WHERE",
-    default=executors.NAMES[0],
-    help=f"Read captures here or elsewhere: {', '.join(executors.NAMES)}.",
+    default=_HERE,
+    help=f"Read captures here or elsewhere: {', '.join((_HERE, *_ELSEWHERE))}.",
 )
 @with_options(
     *(
         option(OUTPUT, f"--{name}", name, multiple=True, metavar="KEY=VALUE", help=one.settings_help)
-        for name, one in executors.by_name().items()
+        for name, one in _ELSEWHERE.items()
         if one.settings_help
     )
 )
@@ -222,7 +224,7 @@ def command(
     if unused := next((name for name in own if name != executor), ""):
         raise UsageError(f"--{unused} has no effect without --executor {unused}", f"add --executor {unused}")
     elsewhere = None
-    if executor != executors.NAMES[0]:
+    if executor != _HERE:
         elsewhere = collect_blocks.ExecutorDigests(executor, folder, own.get(executor, {}), jobs)
     wanted = result_files.FileContents(_summaries(reports), csv_safe=csv_safe)
     sys.exit(

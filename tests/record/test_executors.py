@@ -77,12 +77,14 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def with_one_by_one(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def with_one_by_one(
+    folder: Path, *arguments: str, command: str = "batch"
+) -> subprocess.CompletedProcess[str]:
     (folder / "executors").mkdir(exist_ok=True)
     (folder / "executors/one_by_one.py").write_text(ONE_BY_ONE)
     (folder / "plan.toml").write_text(PLAN)
-    command = [sys.executable, "-c", WITH_ONE_BY_ONE, str(folder / "executors"), "batch", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    words = [sys.executable, "-c", WITH_ONE_BY_ONE, str(folder / "executors"), command, *arguments]
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.usefixtures("nsys")
@@ -110,6 +112,14 @@ def test_a_new_executor_has_options_settings_and_a_preview(folder: Path) -> None
     shown = with_one_by_one(folder, "run", "--help").stdout
     assert re.search(r"--executor WHERE +Run here or elsewhere: local, .*one_by_one\.\n", shown)
     assert "--executor slurm --max-running 4" in shown  # not the last one, which lacks that option
+
+
+def test_collect_offers_only_executors_that_read_captures(folder: Path) -> None:
+    shown = with_one_by_one(folder, "--help", command="collect").stdout
+    assert "--slurm" in shown
+    assert "one_by_one" not in shown
+    refused = with_one_by_one(folder, ".", "--executor", "one_by_one", command="collect")
+    assert refused.stderr == "nsyswrap: invalid --executor 'one_by_one': expected local, slurm\n"
 
 
 def test_the_interruption_of_a_new_executor_is_an_exit_code(folder: Path) -> None:

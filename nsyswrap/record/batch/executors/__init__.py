@@ -188,6 +188,11 @@ def by_name() -> dict[str, Executor]:
     return {name: find_executor(name) for name in NAMES}
 
 
+def with_blocks() -> dict[str, Executor]:
+    """Return the executors that run blocks, in order."""
+    return {name: one for name, one in by_name().items() if type(one).run_blocks is not Executor.run_blocks}
+
+
 def batch_state(batch: Batch, known: Mapping[int, RunState] | None = None) -> BatchState:
     """Return the state of every run, by its folder and by the queues that runs were submitted to.
 
