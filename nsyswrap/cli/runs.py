@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import sys
 import time
@@ -40,7 +41,7 @@ _GAP = "  "
 _AGE = re.compile(r"(\d{1,9})([hdw])")
 _SECONDS = {"h": 3600, "d": 86_400, "w": 604_800}
 _UNKNOWN = "-"
-_LISTED = 3  # files that are left of a run
+_LISTED = 3  # files that are left of a run, and runs with such a name
 
 _RUNS = "Runs"  # a heading of the help
 _everywhere = option(_RUNS, "--all", "everywhere", is_flag=True, help="Include runs begun in any folder.")
@@ -111,6 +112,9 @@ def open_run(run: str | None, *, everywhere: bool) -> None:
         folder = newest_capture(by_rank=True)
     else:
         folder = _numbered(int(run), everywhere=everywhere) if run.isdecimal() else Path(run)
+    if not paths.exists(folder):
+        near = _near(folder.name, [_short(one.path) for one in _stored(everywhere=everywhere)])
+        raise NotACapture(f"no run named {run!r}", near or "list the runs: nsyswrap runs")
     is_run = any(paths.exists(folder / mark) for mark in (RUN, STATUS, BATCH))
     if not (is_run or any(paths.matching(folder, "rank-*")) or repeats_in(folder)):
         raise NotACapture(f"{folder} is not a run folder: {RUN} is missing", "list the runs: nsyswrap runs")
@@ -192,6 +196,15 @@ def _numbered(number: int, *, everywhere: bool) -> Path:
             f"no run number {number}: the list has {counted(len(runs), 'runs')}", "see nsyswrap runs"
         )
     return short_path(runs[number - 1].path, Path.cwd())
+
+
+def _near(name: str, known: Sequence[str]) -> str:
+    """Return ``did you mean 'x'?`` with the newest run folders of such a name, or an empty text."""
+    by_name = {Path(path).name.casefold(): path for path in reversed(known)}
+    holding = [path for one, path in reversed(by_name.items()) if name.casefold() in one]
+    similar = difflib.get_close_matches(name.casefold(), by_name, _LISTED)
+    meant = holding[:_LISTED] or [by_name[one] for one in similar]
+    return f"did you mean {' or '.join(map(repr, meant))}?" if meant else ""
 
 
 def _short(path: Path) -> str:

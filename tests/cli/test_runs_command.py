@@ -140,9 +140,23 @@ def test_open_writes_the_page_into_the_run_folder(tmp_path: Path, cli: Cli) -> N
         2,
         "nsyswrap: no run number 4: the list has 3 runs\n  see nsyswrap runs\n",
     )
-    absent = cli("runs", "open", "nope")
+    (tmp_path / "empty").mkdir()
+    absent = cli("runs", "open", "empty")
     assert absent.returncode == 65
-    assert absent.stderr.startswith("nsyswrap: nope is not a run folder: run.json is missing\n")
+    assert absent.stderr.startswith("nsyswrap: empty is not a run folder: run.json is missing\n")
+
+
+def test_open_names_the_runs_that_may_be_meant(tmp_path: Path, cli: Cli) -> None:
+    for age, name in enumerate(("train-1", "train-2", "train-3", "train-4", "infer")):
+        made(tmp_path / "nsyswrap-runs" / name, kernels=2, began=1e9 - age)
+    hints = {
+        "train": "did you mean " + " or ".join(f"'nsyswrap-runs/train-{n}'" for n in (1, 2, 3)) + "?",
+        "runs/Infre": "did you mean 'nsyswrap-runs/infer'?",
+        "nope": "list the runs: nsyswrap runs",
+    }
+    for name, hint in hints.items():
+        absent = cli("runs", "open", name)
+        assert (absent.returncode, absent.stderr) == (65, f"nsyswrap: no run named '{name}'\n  {hint}\n")
 
 
 def test_a_launch_and_a_batch_open_twice(tmp_path: Path, cli: Cli) -> None:
