@@ -116,21 +116,22 @@ def compare(
 ) -> Table:
     """Return a row for each of the first ``top`` combinations, and a verdict on all of them.
 
-    The lowest median is first. Combinations without the measure are last.
+    The lowest median is first: with ``by`` of all, else of those that can be ranked. Combinations without the
+    measure are last.
     """
     measure = chosen_measure(results, by)
     repeats = [_repeats(group, measure) for group in combinations(results).values()]
     others = _apart([one for one in repeats if one.measured])
     on = {id(one): ", ".join(_differences(one, others)) for one in repeats}
-    repeats.sort(key=lambda one: (one.median is None, on[id(one)], one.median or 0.0))
+    repeats.sort(key=lambda one: (one.median is None, "" if by else on[id(one)], one.median or 0.0))
     listed = repeats[:top]
     is_labeled = len({(on[id(one)], *parameters.of(one.run)) for one in repeats}) < len(repeats)
     lowest = _extremes(measure)[0]
-    order = f"{lowest} first" + (f" on each {' and '.join(others)}" if others else "")
+    in_groups = bool(others) and not by
+    order = f"{lowest} first" + (f" on each {' and '.join(others)}" if in_groups else "")
     if len(listed) < len(repeats):
-        order = (
-            f"{len(listed)} of {len(repeats)}" if others else f"the {len(listed)} {lowest} of {len(repeats)}"
-        )
+        of_all = f"{len(listed)} of {len(repeats)}"
+        order = of_all if in_groups else f"the {len(listed)} {lowest} of {len(repeats)}"
     schema = Schema(
         name="by_combination",
         title=f"{measure.header} by configuration, {order}",
@@ -152,7 +153,12 @@ def compare(
         )
         for one in listed
     ]
-    verdict = _verdict([one for one in repeats if one.measured], parameters, measure, others)
+    if others:
+        causes = "; ".join(f"{about}: {some_of(values)}" for about, values in others.items())
+        state = "Not ranked, as" if in_groups else "In order, but not compared:"
+        verdict = f"{state} the runs differ in more than their parameters: {causes}."
+    else:
+        verdict = _verdict([one for one in repeats if one.measured], parameters, measure)
     return replace(table_of(schema, rows), verdict=verdict)
 
 
@@ -227,16 +233,8 @@ def _differences(one: _Repeats, others: Mapping[str, Sequence[str]]) -> list[str
     return [text for about, text in values if about in others and text]
 
 
-def _verdict(
-    ranking: Sequence[_Repeats], parameters: Parameters, measure: Column, others: Mapping[str, Sequence[str]]
-) -> str:
-    """Return sentences on which combination is best and which is worst. ``ranking``: the least first.
-
-    ``others`` is what the runs differ in beside their parameters: then there is none.
-    """
-    if others:
-        causes = "; ".join(f"{about}: {some_of(values)}" for about, values in others.items())
-        return f"Not ranked, as the runs differ in more than their parameters: {causes}."
+def _verdict(ranking: Sequence[_Repeats], parameters: Parameters, measure: Column) -> str:
+    """Return sentences on which combination is best and which is worst. ``ranking``: the least first."""
     if not ranking:
         return f"Nothing to compare: no finished run has the figure {measure.name}."
     if len(ranking) == 1:

@@ -325,6 +325,9 @@ def test_runs_on_other_gpus_are_neither_ranked_nor_merged() -> None:
     assert (
         said == "Not ranked, as the runs differ in more than their parameters: GPU: NVIDIA H100, NVIDIA H200."
     )
+    rows, said = compared(results, "kernel_ns")
+    assert [row[4] for row in rows] == [50, 100, 141.5]
+    assert said.startswith("In order, but not compared: the runs differ in more than their parameters: GPU: ")
     rows, said = compared([on("NVIDIA H200", replace(one, facts={})) for one in results])
     assert len(rows) == 2
     assert said.startswith("Kernel Time: fastest 'n=2'")
