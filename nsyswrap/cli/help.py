@@ -6,10 +6,12 @@ Options that are wrong and commands that do not exist get a message that suggest
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import CommandHint, UsageError
 from nsyswrap.base.text import did_you_mean, unknown
 
@@ -40,6 +42,7 @@ HIDDEN = ("run-folder",)  # the tasks of a batch run it
 GENERAL = "General"  # the heading of options without one
 _RARE = "Less common"  # the heading of those in --help-all
 _ALSO_RARE = "Show this message; --help-all: more options."
+_NO = ("false", "no", "off", "0")  # values that people give a flag
 _WIDEST = 26  # columns of an option and its value
 
 
@@ -47,6 +50,7 @@ class HelpOption(click.Option):
     """An option with a heading, ``group``. The help shows its default if ``show_default`` is set.
 
     ``left_out``: the number that counts if none follows the option. ``rare``: only --help-all shows it.
+    ``elsewhere``: values that another option or command takes -> the hint that names it.
     """
 
     def __init__(
@@ -55,9 +59,11 @@ class HelpOption(click.Option):
         group: str = GENERAL,
         left_out: int | None = None,
         rare: bool = False,
+        elsewhere: Mapping[str, str] | None = None,
         **settings: Any,
     ) -> None:
         super().__init__(*args, **settings)
+        self.elsewhere = elsewhere or {}
         self.hidden = self.hidden or rare
         self.group = group
         self.left_out = left_out
@@ -96,6 +102,7 @@ def _invalid(option: HelpOption, text: str, error: click.BadParameter) -> UsageE
     if isinstance(option.type, click.Choice):
         choices = [str(choice) for choice in option.type.choices]
         expected, hint = ", ".join(choices), did_you_mean(text, choices)
+        hint = option.elsewhere.get(text, hint)
         if option.multiple and set(text.split(",")) <= set(choices):
             hint = f"repeat it: {' '.join(f'{max(option.opts, key=len)} {one}' for one in text.split(','))}"
     else:
@@ -116,6 +123,19 @@ def _expected(kind: object) -> str:
 def option(group: str, *flags: str, **settings: Any) -> Callable[[Function], Function]:
     """Return a decorator that adds an option under the heading ``group``."""
     return click.option(*flags, cls=HelpOption, group=group, **settings)
+
+
+def around(option: str, words: Sequence[str]) -> tuple[Sequence[str], str, Sequence[str]]:
+    """Return the words before an option, its value behind ``=`` or as the next word, and the words after."""
+    place = next(place for place, word in enumerate(words) if word.split("=")[0] == option)
+    if "=" in words[place]:
+        return words[:place], words[place].partition("=")[2], words[place + 1 :]
+    return words[:place], "".join(words[place + 1 : place + 2]), words[place + 2 :]
+
+
+def named_captures(words: Sequence[str]) -> list[str]:
+    """Return the words that name a capture: what exists, without values of options."""
+    return [word for before, word in pairwise(("", *words)) if before[:1] != "-" and paths.is_taken(word)]
 
 
 def completes(names: Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
@@ -159,6 +179,15 @@ class HelpCommand(click.Command):
         args, _ = self.parted(args)
         try:
             return super().parse_args(ctx, args)
+        except click.BadOptionUsage as error:
+            word = next((word for word in typed if word.startswith(f"{error.option_name}=")), "")
+            if not word:
+                raise
+            flag, _, value = word.partition("=")
+            before, _, after = around(flag, typed)
+            kept = [] if value in _NO else [flag]
+            hint = CommandHint.of([*ctx.command_path.split(), *before, *kept, *after], "use {}")
+            raise UsageError(f"{flag} takes no value", hint) from None
         except click.NoSuchOption as error:
             other = error.option_name
             if other not in self.other_options:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from nsyswrap.base import paths
-from nsyswrap.base.errors import NotInCapture, OutputError, UsageError, exit_code_of
+from nsyswrap.base.errors import CommandHint, NotInCapture, OutputError, UsageError, exit_code_of
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import shortest_labels
 from nsyswrap.cli.folders import as_file_name, captures_in, name_of
-from nsyswrap.cli.help import HelpCommand, option
+from nsyswrap.cli.help import HelpCommand, around, named_captures, option
 from nsyswrap.cli.options import (
     OUTPUT,
     SHOW,
@@ -45,8 +45,29 @@ _DEFAULT_OUTPUT = Path("nsyswrap-plots")
 FORMATS = ("png", "svg", "pdf")
 
 
+class _PlotCommand(HelpCommand):
+    """A command whose pictures show a fixed number of kernels: --top is answered with the report."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments. Raises UsageError for --top."""
+        typed = tuple(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.option_name != "--top":
+                raise
+            _, count, _ = around("--top", typed)
+            named = named_captures(typed)
+            words = ["nsyswrap", "report", *named, "-r", "cuda_gpu_kern_sum", "--top", count or "N"]
+            raise UsageError(
+                "no option named '--top': the number of kernels in a picture is fixed",
+                CommandHint.of(words, "as a table: {}"),
+            ) from None
+
+
 @click.command(
-    cls=HelpCommand,
+    cls=_PlotCommand,
+    other_options=dict.fromkeys(("-r", "--report"), "--kind"),
     examples=(
         "nsyswrap plot -o pictures     # of the newest run",
         "nsyswrap plot before after -o pictures --kind top-kernels --format svg",

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nsyswrap.base import paths
-from nsyswrap.base.errors import CompileFailed, ProgramNotFound, Unavailable, UsageError
+from nsyswrap.base.errors import CommandHint, CompileFailed, ProgramNotFound, Unavailable, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.options import FOLDER, PROGRAM, RecordingOptions, check_trace
 from nsyswrap.base.run_folder import (
@@ -247,11 +247,17 @@ def _program(options: ProfileOptions) -> Program:
             options.program, module=options.module, arch=recording.arch, nvcc_words=recording.nvcc
         )
     except ProgramNotFound as error:
-        if recording.modules is None or error.hint or not options.program[1:]:
+        flag, rest = sys.argv[-len(options.program) - 1], options.program[1:]
+        if error.hint or not rest:
             raise
-        raise ProgramNotFound(
-            error.message, "the depth of --modules is a number, such as --modules 3"
-        ) from None
+        if recording.modules is not None:
+            hint = "the depth of --modules is a number, such as --modules 3"
+        elif flag.startswith("--") and "=" not in flag and rest[0].endswith((".py", ".cu")):
+            words = ["nsyswrap", *sys.argv[1 : -len(options.program)], *rest]
+            hint = CommandHint.of(words, f"{flag} takes no value: {{}}")
+        else:
+            raise
+        raise ProgramNotFound(error.message, hint) from None
 
 
 def _without_ranges_of_jax(

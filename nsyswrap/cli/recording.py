@@ -20,7 +20,7 @@ import click
 from nsyswrap.base.errors import CommandHint, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.options import OPTIONS, PROGRAM, RANGES, OptionSpec, RecordingOptions
-from nsyswrap.cli.help import HelpCommand, completes, option
+from nsyswrap.cli.help import HelpCommand, around, completes, option
 from nsyswrap.cli.options import with_options
 
 with lazy_imports():
@@ -33,6 +33,8 @@ _PYTHON = "--python"  # of other tools
 _OF_NVCC = re.compile(r"-(O\d|[GglLID]|std=|arch=|use_fast_math|rdc=)")  # their value is in the same word
 _GPUS = ("--gpu", "--gpus", "--device", "--devices")  # of other tools
 _GPU = r"(?:\d+|(?:GPU|MIG)-[\w-]+)"
+_METRICS = "--gpu-metrics"
+_METRICS_VALUE = re.compile(r"all|cuda-visible|none|true|false|\d+(?:,\d+)*")  # of nsys' own option
 _GPU_LIST = re.compile(rf"(?:cuda:)?({_GPU}(?:,{_GPU})*)")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -102,6 +104,7 @@ class RecordingCommand(HelpCommand):
         """Parse the arguments. Raises UsageError for an option of nsys."""
         typed = tuple(args)
         self._check_steps(ctx.command_path, typed)
+        self._check_metrics(ctx.command_path, typed)
         try:
             return super().parse_args(ctx, args)
         except click.MissingParameter:
@@ -116,11 +119,7 @@ class RecordingCommand(HelpCommand):
             if error.option_name in _GPUS and not self.shares_gpus:
                 hint = _hint_on_gpus(ctx.command_path, error.option_name, typed)
                 raise UsageError(f"no option named {error.option_name!r}", hint) from None
-            if quoted := _quoted_for_nvcc(typed, error.option_name):
-                raise UsageError(
-                    f"no option named {error.option_name!r}: --nvcc takes one word",
-                    f"quote it: {ctx.command_path} {shlex.join(quoted)}",
-                ) from None
+            check_nvcc_quotes(ctx.command_path, typed, error.option_name)
             if for_nvcc := _words_for_nvcc(typed, error.option_name):
                 raise UsageError(
                     f"{for_nvcc[1]} is not an option of nsyswrap: --nvcc passes it to nvcc",
@@ -146,9 +145,26 @@ class RecordingCommand(HelpCommand):
             meant = [*path.split(), *typed[: place + 1], _ANY_STEPS, *typed[place + 1 :]]
             raise UsageError(f"{_STEPS} needs the steps to record", CommandHint.of(meant, "use {}"))
 
+    def _check_metrics(self, path: str, typed: Sequence[str]) -> None:
+        """Raise UsageError if --gpu-metrics has a value, as the option of nsys does: it is a flag here."""
+        _, end = self.parted(typed)
+        apart = (
+            "".join(typed[end : end + 1]) if typed[end - 1 : end] == (_METRICS,) and typed[end + 1 :] else ""
+        )
+        joined = next((word.partition("=")[2] for word in typed[:end] if word.startswith(f"{_METRICS}=")), "")
+        value = joined or (apart if _METRICS_VALUE.fullmatch(apart) else "")
+        if not value:
+            return
+        before, _, after = around(_METRICS, typed)
+        ours = [] if value in ("none", "false") else [_METRICS]
+        if value[0].isdecimal():
+            ours = [f"--nsys-arg={_METRICS}-devices={value}"]
+        meant = CommandHint.of([*path.split(), *before, *ours, *after], "use {}")
+        raise UsageError(f"{_METRICS} takes no value: it samples all GPUs that the program sees", meant)
+
     def _with_python(self, typed: Sequence[str]) -> list[str]:
         """Return the words with the value of --python in front of the program."""
-        before, value, after = _around(_PYTHON, typed)
+        before, value, after = around(_PYTHON, typed)
         rest = [*before, *after]
         python = os.path.expanduser(value or "python3")  # noqa: PTH111 - as a shell
         _, end = self.parted(rest)
@@ -168,21 +184,21 @@ def _check_value_is_no_program(words: Sequence[str]) -> None:
             ) from None
 
 
-def _around(option: str, words: Sequence[str]) -> tuple[Sequence[str], str, Sequence[str]]:
-    """Return the words before an option, its value behind ``=`` or as the next word, and the words after."""
-    place = next(place for place, word in enumerate(words) if word.split("=")[0] == option)
-    if "=" in words[place]:
-        return words[:place], words[place].partition("=")[2], words[place + 1 :]
-    return words[:place], "".join(words[place + 1 : place + 2]), words[place + 2 :]
-
-
 def _hint_on_gpus(path: str, option: str, words: Sequence[str]) -> str:
     """Return how GPUs are chosen here, for an option of other tools: with the command if it names GPUs."""
-    before, value, after = _around(option, words)
+    before, value, after = around(option, words)
     if gpus := _GPU_LIST.fullmatch(value):
         meant = [*path.split(), *before, "--env", f"CUDA_VISIBLE_DEVICES={gpus[1]}", *after]
         return CommandHint.of(meant, "use {}")
     return f"omit {option} for all GPUs, or use --env CUDA_VISIBLE_DEVICES=0 for one"
+
+
+def check_nvcc_quotes(path: str, words: Sequence[str], unknown: str) -> None:
+    """Raise UsageError if ``unknown``, which click does not know, is an option behind --nvcc."""
+    if quoted := _quoted_for_nvcc(words, unknown):
+        raise UsageError(
+            f"no option named {unknown!r}: --nvcc takes one word", f"quote it: {path} {shlex.join(quoted)}"
+        ) from None
 
 
 def _quoted_for_nvcc(words: Sequence[str], unknown: str) -> list[str]:

@@ -159,6 +159,10 @@ _SCREENS = 5  # of the captures in a folder
     type=click.Choice(formats.NAMES),
     default="text",
     metavar="FORMAT",
+    elsewhere={
+        "html": "nsyswrap view writes a page",
+        **dict.fromkeys(("png", "svg", "pdf"), "nsyswrap plot draws pictures"),
+    },
     help=f"Write {', '.join(formats.NAMES[:-1])} or {formats.NAMES[-1]}.",
 )
 @output_option(

@@ -11,12 +11,19 @@ from typing import TYPE_CHECKING
 import click
 
 from nsyswrap.base import paths
-from nsyswrap.base.errors import OutputError, UnreadCapture, UsageError, exit_code_of, nothing_read
+from nsyswrap.base.errors import (
+    CommandHint,
+    OutputError,
+    UnreadCapture,
+    UsageError,
+    exit_code_of,
+    nothing_read,
+)
 from nsyswrap.base.files import head, write
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import shortest_labels
 from nsyswrap.cli.folders import are_ranks, as_file_name, captures_in, check_number, is_batch, name_of
-from nsyswrap.cli.help import HelpCommand, option
+from nsyswrap.cli.help import HelpCommand, around, named_captures, option
 from nsyswrap.cli.options import (
     OUTPUT,
     PAGES,
@@ -46,11 +53,37 @@ with lazy_imports():
     from nsyswrap.render.page import html
 
 _MOST = 40  # captures of a page
+# Formats of other commands.
+_PICTURES, _TEXTS = ("png", "svg", "pdf"), ("text", "csv", "tsv", "json", "brief", "markdown", "parquet")
 _HEAD = 2**11  # bytes, in which a page names what wrote it
 
 
+class _ViewCommand(HelpCommand):
+    """A command that writes pages alone: --format is answered with the command for that format."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments. Raises UsageError for --format."""
+        typed = tuple(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.option_name != "--format":
+                raise
+            before, form, after = around("--format", typed)
+            if form in _PICTURES:
+                words = ["plot", *named_captures(typed), "--format", form]
+            elif form in _TEXTS:
+                words = ["report", *named_captures(typed), "--format", form]
+            else:
+                words = ["view", *before, *after]
+            raise UsageError(
+                "no option named '--format': view writes HTML", CommandHint.of(["nsyswrap", *words], "use {}")
+            ) from None
+
+
 @click.command(
-    cls=HelpCommand,
+    cls=_ViewCommand,
+    other_options={"--html": "--output"},
     examples=("nsyswrap view --open     # the newest run", "nsyswrap view before after -o compared.html"),
 )
 @click.argument("captures", nargs=-1, type=PATH, metavar="[CAPTURE|DIR]...")
