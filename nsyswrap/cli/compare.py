@@ -54,6 +54,7 @@ from nsyswrap.cli.plot import FORMATS as PICTURES
 if TYPE_CHECKING:
     from nsyswrap.analysis.compare.gate import GateLimits, GateResult
     from nsyswrap.analysis.compare.model import Comparison, Side, SlowdownLimits
+    from nsyswrap.base.nsys.options import RecordingOptions
     from nsyswrap.record.program import RunSpec
     from nsyswrap.render.plots.figure import Format
     from nsyswrap.reports.compare.sides import Source
@@ -67,7 +68,9 @@ with lazy_imports():
     from nsyswrap.base.nsys import find
     from nsyswrap.base.nsys import options as nsys_options
     from nsyswrap.capture import capture as captures
+    from nsyswrap.cli import recording as cli_recording
     from nsyswrap.cli import repeats
+    from nsyswrap.record import nvcc_options
     from nsyswrap.record import program as programs
     from nsyswrap.render import comparison as comparisons
     from nsyswrap.render.formats import csv
@@ -93,6 +96,8 @@ run_options = with_options(
     ),
     option(RUN, "--into", type=PATH, metavar="DIR", help="Record into DIR/base/run-1, DIR/new/run-1, ..."),
     option(RUN, "--trace", default="cuda,nvtx", show_default=True, metavar="APIS", help="Trace these APIs."),
+    option(RUN, "--nvcc", metavar="OPTIONS", rare=True, help="Compile .cu files with these options of nvcc."),
+    option(RUN, "--arch", metavar="SM", rare=True, help="Compile .cu files for this GPU: sm_90."),
     option(RUN, "--force", is_flag=True, help="Replace runs in DIR, and files."),
 )
 
@@ -120,7 +125,7 @@ def in_turns(runs: int) -> Iterator[tuple[int, str]]:
 
 
 def record(
-    words: Sequence[str], runs: int, *, into: Path | None, trace: str, force: bool
+    words: Sequence[str], runs: int, *, into: Path | None, recording: RecordingOptions, force: bool
 ) -> tuple[Path, Path, int]:
     """Make the runs. Return the folders of both sides, and the exit code of the first run that failed, or 0.
 
@@ -129,8 +134,15 @@ def record(
     without GPU work, UsageError for wrong command lines or a wrong trace, and Unavailable, OutputError or
     ProgramNotFound before anything is run.
     """
-    resolved = [programs.resolve(command) for command in split_commands(words)]
-    nsys_options.check_trace(trace)
+    nsys_options.check_trace(recording.trace)
+    commands = split_commands(words)
+    is_cuda = [command[0].endswith(".cu") for command in commands]
+    resolved = [
+        programs.resolve(
+            command, arch=recording.arch, nvcc_words=recording.nvcc if compiles or not any(is_cuda) else ()
+        )
+        for command, compiles in zip(commands, is_cuda, strict=True)
+    ]
     find.find_nsys(None)
     if into and not force and paths.is_filled(into):
         raise OutputError(
@@ -141,7 +153,7 @@ def record(
         side: programs.RunSpec(
             program,
             folder / side,
-            nsys_options.RecordingOptions(trace=trace, stats=False),
+            recording,
             force=force,
             keep_output=True,
             keep_errors=True,
@@ -276,11 +288,20 @@ class CompareCommand(HelpCommand):
                     raise UsageError(
                         f"no -- before {args[program]}, the first command", CommandHint.of(meant, "use {}")
                     )
-                return super().parse_args(ctx, args)
+                return self._parse_run(ctx, args)
             if "--" in args[at + 1 :]:
                 raise UsageError("more than one --", "put one -- between BASE and NEW")
             args = [*args[:at], _BREAK, *args[at + 1 :]]
         return super().parse_args(ctx, args)
+
+    def _parse_run(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments of --run. Raises UsageError for options of nvcc without quotes."""
+        typed = tuple(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            cli_recording.check_nvcc_quotes(ctx.command_path, typed, error.option_name)
+            raise
 
 
 @click.command(
@@ -289,7 +310,7 @@ class CompareCommand(HelpCommand):
         "nsyswrap compare before1 before2 before3 -- after1 after2 after3",
         "nsyswrap compare --run 5 -- python old.py -- python new.py",
     ),
-    other_options={"--json": "--format=json"},
+    other_options={"--html": "--view", "--json": "--format=json"},
 )
 @click.argument("paths", nargs=-1, metavar="BASE... [--] NEW...")
 @option(LIMITS, "--max-slower", show_default="5%", metavar="SHARE", help="Tolerate this much more time.")
@@ -307,6 +328,10 @@ class CompareCommand(HelpCommand):
     type=click.Choice(FORMATS),
     default="text",
     metavar="FORMAT",
+    elsewhere={
+        "html": "use --view FILE.html for a page",
+        **{form: f"use --plot FILE.{form} for a picture" for form in PICTURES},
+    },
     help="Write text, csv, json, brief or markdown.",
 )
 @csv_safe_option
@@ -327,6 +352,8 @@ def command(
     runs: int | None,
     into: Path | None,
     trace: str,
+    nvcc: str | None,
+    arch: str | None,
     force: bool,
     view: Path | None,
     plot: Path | None,
@@ -346,12 +373,15 @@ def command(
     with gate.errors_annotated() if gated else nullcontext():
         lost = 0
         if runs:
-            *recorded, lost = record(paths, runs, into=into, trace=trace, force=force)
+            words = nvcc_options.split(nvcc) if nvcc else ()
+            recording = nsys_options.RecordingOptions(trace=trace, stats=False, nvcc=words, arch=arch)
+            *recorded, lost = record(paths, runs, into=into, recording=recording, force=force)
             base, new = load_sides(*([str(path)] for path in recorded))
-        elif into or (force and not (view or plot)):
-            raise UsageError(f"{'--into' if into else '--force'} belongs to --run", "add --run N")
         else:
             _refuse_programs(paths)
+            of_run = {"--into": into, "--nvcc": nvcc, "--arch": arch, "--force": force and not (view or plot)}
+            if lonely := next(filter(of_run.get, of_run), ""):
+                raise UsageError(f"{lonely} belongs to --run", "add --run N")
             base, new = load_sides(*split_sides(paths))
         comparison = comparing.compare(base, new, limits, anyway=anyway or bool(runs))
         if runs:  # the user gave two command lines
@@ -373,7 +403,12 @@ def _refuse_programs(paths: Sequence[str]) -> None:
     sides = [path for path in paths if path != _BREAK]
     if [path.endswith((".py", ".cu")) for path in sides] == [True, True]:
         base, new = sides
-        meant = CommandHint.of(["nsyswrap", "compare", "--run", "5", "--", base, "--", new], "use {}")
+        context = click.get_current_context()
+        options = [
+            w for name in ("nvcc", "arch") if (value := context.params[name]) for w in (f"--{name}", value)
+        ]
+        words = ["nsyswrap", "compare", "--run", "5", *options, "--", base, "--", new]
+        meant = CommandHint.of(words, "use {}")
         raise UsageError(f"{base} and {new} are programs: --run records them first", meant)
 
 

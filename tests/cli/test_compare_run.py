@@ -57,6 +57,33 @@ def test_options_of_the_run_need_it(cli: Cli) -> None:
     assert "--into belongs to --run" in done.stderr
 
 
+def test_options_of_nvcc_are_for_the_cu_files_of_both_sides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[tuple[str, tuple[str, ...]]] = []
+
+    def build(path: Path, words: tuple[str, ...]) -> SimpleNamespace:
+        built.append((path.name, words))
+        return SimpleNamespace(path=Path("true"), output="")
+
+    monkeypatch.chdir(tmp_path)
+    for name in ("old.cu", "new.cu"):
+        Path(name).touch()
+    recorder = Recorder()
+    monkeypatch.setattr("nsyswrap.record.nvcc.build", build)
+    monkeypatch.setattr("nsyswrap.api.run", recorder)
+    monkeypatch.setattr("nsyswrap.base.nsys.find.find_nsys", lambda _: None)
+    options = ["--run", "3", "--into", "d", "--nvcc", "-O3 -lcublas", "--arch", "sm_90"]
+    with pytest.raises(SystemExit) as end:
+        command.main([*options, "--", "old.cu", "1", "--", "new.cu", "2"], standalone_mode=False)
+    assert (end.value.code, len(recorder.made)) == (0, 6)
+    assert built == [(name, ("-O3", "-lcublas", "-arch=sm_90")) for name in ("old.cu", "new.cu")]
+    built.clear()
+    with pytest.raises(SystemExit):
+        command.main([*options, "--into", "d2", "--", "true", "--", "new.cu"], standalone_mode=False)
+    assert [name for name, _ in built] == ["new.cu"]
+
+
 def test_nothing_is_run_if_one_program_does_not_exist(tmp_path: Path, cli: Cli) -> None:
     done = cli("compare", "--run", "1", "--into", "d", "--", "touch", "x", "--", "no-such-program")
     assert done.returncode == 127

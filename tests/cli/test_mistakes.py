@@ -267,6 +267,54 @@ demo -o demo.html
   use -o demo
 collect folder --sort busy_ns
   use nsyswrap collect folder --by busy_ns
+profile --gpu-metrics all train.py --lr 3
+  use nsyswrap profile --gpu-metrics train.py --lr 3
+profile --gpu-metrics=all train.py --lr 3
+  use nsyswrap profile --gpu-metrics train.py --lr 3
+profile --gpu-metrics 0 -o x -- train.py 3
+  use nsyswrap profile --nsys-arg=--gpu-metrics-devices=0 -o x -- train.py 3
+profile --trace cuda --gpu-metrics none train.py 3
+  use nsyswrap profile --trace cuda train.py 3
+batch sweep -p n=1,2 --gpu-metrics all -- train.py {n}
+  use nsyswrap batch sweep -p n=1,2 --gpu-metrics -- train.py '{n}'
+profile --memory=true --modules 2 train.py 3
+  use nsyswrap profile --memory --modules 2 train.py 3
+profile --memory=false train.py
+  use nsyswrap profile train.py
+report x.sqlite --list=all
+  use nsyswrap report x.sqlite --list
+compare --nvcc '-O3 -lcublas' --arch sm_90 add.cu add.cu
+  use nsyswrap compare --run 5 --nvcc '-O3 -lcublas' --arch sm_90 -- add.cu -- add.cu
+compare --run 2 --nvcc -O3 -lcublas -- add.cu -- add.cu
+  quote it: nsyswrap compare --run 2 --nvcc '-O3 -lcublas' -- add.cu -- add.cu
+compare --run 2 --arch 90 -- add.cu -- add.cu
+  use --arch sm_90
+compare --arch sm_90 x.sqlite folder
+  add --run N
+compare x.sqlite x.sqlite --format html
+  use --view FILE.html for a page
+compare x.sqlite x.sqlite --format svg
+  use --plot FILE.svg for a picture
+report x.sqlite --format html
+  nsyswrap view writes a page
+report x.sqlite --format pdf
+  nsyswrap plot draws pictures
+view x.sqlite --format html -o x.html
+  use nsyswrap view x.sqlite -o x.html
+view --format=html x.sqlite
+  use nsyswrap view x.sqlite
+view x.sqlite -o x.pdf --format pdf
+  use nsyswrap plot x.sqlite --format pdf
+view --format csv x.sqlite
+  use nsyswrap report x.sqlite --format csv
+view x.sqlite --html x.html
+  use nsyswrap view x.sqlite --output x.html
+plot -o p --kind top-kernels x.sqlite --top 5
+  as a table: nsyswrap report x.sqlite -r cuda_gpu_kern_sum --top 5
+plot x.sqlite --top=5
+  as a table: nsyswrap report x.sqlite -r cuda_gpu_kern_sum --top 5
+plot x.sqlite -r timeline
+  use nsyswrap plot x.sqlite --kind timeline
 profile --steps train.py
   use nsyswrap profile --steps 10-13 train.py
 profile --steps train.py --lr 3
@@ -407,6 +455,18 @@ profile --steps
   2 option '--steps' requires an argument
 profile --python /opt/env/bin/python train.py
   2 no option named '--python': name the Python before its script
+profile --gpu-metrics all train.py
+  2 --gpu-metrics takes no value: it samples all GPUs that the program sees
+profile --memory=true train.py
+  2 --memory takes no value
+compare --run 2 --nvcc -lcublas -- train.py -- train.py
+  2 --nvcc needs a .cu file as PROGRAM, not train.py
+compare --nvcc -lcublas x.sqlite folder
+  2 --nvcc belongs to --run
+view x.sqlite --format html
+  2 no option named '--format': view writes HTML
+plot x.sqlite --top 5
+  2 no option named '--top': the number of kernels in a picture is fixed
 profile --modules 0 train.py
   2 invalid --modules '0': expected a whole number from 1
 profile --then-stop train.py
@@ -642,6 +702,10 @@ def test_json_is_a_format(warm_cli: WarmCli, folder: Path, typed: str) -> None:
         ("CUDA_VISIBLE_DEVICES=0 python3 train.py", "use --env CUDA_VISIBLE_DEVICES=0 to set a variable"),
         ("--env A=1 B=2 train.py", "use --env B=2 to set a variable"),
         ("--modules ./env/python train.py", "the current folder is {folder}"),
+        (
+            "--gpu-metrics counters.csv train.py 3",
+            "--gpu-metrics takes no value: nsyswrap profile --gpu-metrics train.py 3",
+        ),
     ],
 )
 def test_a_mistyped_program_gets_the_nearest_name(
