@@ -66,6 +66,12 @@ class Allocations(NamedTuple):
         """Return some of them."""
         return Allocations(*(values[rows] for values in self))
 
+    @property
+    def has_ended(self) -> NDArray[np.bool_]:
+        """Mark those that were freed."""
+        ended: NDArray[np.bool_] = self.end_ns != STILL_HELD
+        return ended
+
 
 @per_capture
 def allocations_of(capture: Capture) -> Allocations:
@@ -113,7 +119,7 @@ def _by_address(
 
 def held_over_time(held: Allocations) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the moments at which the sum of the bytes changes, and the sum from each moment on."""
-    freed = np.flatnonzero(held.end_ns != STILL_HELD)
+    freed = np.flatnonzero(held.has_ended)
     moments, which = np.unique(np.concatenate((held.start_ns, held.end_ns[freed])), return_inverse=True)
     changes = np.zeros(len(moments), np.int64)
     np.add.at(changes, which, np.concatenate((held.bytes, -held.bytes[freed])))

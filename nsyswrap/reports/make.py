@@ -29,10 +29,12 @@ def combine(tables: Sequence[tuple[str, Table]]) -> Table:
     There must be at least one table, and all of one era. A note that not all tables have names its capture.
     """
     made = [table for _, table in tables]
-    schema = replace(made[0].schema, columns=(CAPTURE, *made[0].schema.columns))
+    fullest = max(made, key=lambda table: len(table.columns))  # of captures with all kinds of events
+    schema = replace(fullest.schema, columns=(CAPTURE, *fullest.schema.columns))
     data: dict[str, Values] = {CAPTURE.name: [label for label, table in tables for _ in range(len(table))]}
-    for column in made[0].columns:
-        data[column.name] = _joined([table.data[column.name] for table in made], column)
+    for column in fullest.columns:
+        parts = (table.data.get(column.name, np.full(len(table), MISSING)) for table in made)
+        data[column.name] = _joined(list(parts), column)
     selections = dict.fromkeys(table.selection for table in made if table.selection)
     verdicts = [f"{label}: {table.verdict}" for label, table in tables if table.verdict]
     return replace(

@@ -62,6 +62,7 @@ class Column:
     ``is_sentence``: its texts are sentences. Such a column comes last. ``signed``: its values are
     differences, which people read with a sign. ``bar``: they are percentages that a screen draws, too.
     ``of_source``: it says which capture or rank a row is of. --top counts the rows of each.
+    ``only_with``: the kind of event without which a table does not have the column.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Column:
     signed: bool = False
     bar: bool = False
     of_source: bool = False
+    only_with: str = ""
 
     @property
     def is_timestamp(self) -> bool:
@@ -208,6 +210,11 @@ class Report:
         """Return the columns of its table, those of both eras."""
         return self.schema.columns
 
+    def _schema(self, whole: Capture) -> Schema:
+        lacking = {column for column in self.columns if column.only_with and not whole.has(column.only_with)}
+        kept = tuple(column for column in self.columns if column not in lacking)
+        return replace(self.schema, columns=kept) if lacking else self.schema
+
     def lacks(self, capture: Capture) -> list[tuple[str, ...]]:
         """Return the groups of which the whole capture holds no event, whatever is selected."""
         there = capture.whole.holds if self.empty_answers else capture.whole.has
@@ -239,7 +246,7 @@ class Report:
             _reorder(data, order, capture.view.rounding)
         verdict = self.conclude(viewed, data) if self.conclude and self._rows(data) else ""
         return Table(
-            self.schema,
+            self._schema(capture.whole),
             data,
             capture.view.rounding,
             note_texts(about.notes),

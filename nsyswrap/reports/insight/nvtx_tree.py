@@ -20,6 +20,10 @@ Idle is the time between two GPU operations of a process on a device whose launc
 or in children of it: in the same instance of a range, or in one backward pass. Steps that are numbered in
 their names are one row, as in "step *". So are other ranges inside one range that differ in a number at the
 end of their names, if each is there once. A range that was open when the recording ended is "(not ended)".
+
+With recorded allocations (profile --memory), the table has their GPU memory, too. It belongs to the innermost
+range around the call, and only what was allocated in the selected time counts. PyTorch keeps freed memory for
+itself: it allocates where its cache grows.
 """
 
 from __future__ import annotations
@@ -29,13 +33,16 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, gpu_operations_of, operation_notes
 from nsyswrap.analysis.judged_process import chosen_views
 from nsyswrap.analysis.nvtx_ranges import moved_notes
 from nsyswrap.analysis.range_tree import NOWHERE, READS, TreeFigures, tree_figures_of
 from nsyswrap.analysis.range_tree.figures import with_children
+from nsyswrap.analysis.range_tree.memory import NodeMemory, node_memory_of
 from nsyswrap.analysis.range_tree.tree import outside_label
+from nsyswrap.analysis.usage import MEMORY_USE
 from nsyswrap.analysis.utilization import WorkSums, summed
 from nsyswrap.base.units import Unit, percent
 from nsyswrap.capture.capture import Capture
@@ -74,9 +81,12 @@ class _Waiting(NamedTuple):
 
 def compute(capture: Capture, depth: int, min: int) -> Result:  # noqa: A002 - as users ask for it
     """Return the rows from the roots down, siblings by GPU time."""
-    figures = tree_figures_of(capture)
-    least = figures.whole_ns * min / _ALL
-    rows = [*_rows(figures, depth, least), *_outside(figures)]
+    figures, memory = tree_figures_of(capture), node_memory_of(capture)
+    large = figures.total_ns >= figures.whole_ns * min / _ALL
+    if memory:
+        allocated = memory.allocated_bytes
+        large |= (allocated > 0) & (allocated >= memory.held.bytes.sum() * min / _ALL)
+    rows = [*_rows(figures, depth, large), *_outside(figures)]
     left_out = int((figures.total_ns[:-1] > 0).sum()) - sum(not row.name.startswith("(") for row in rows)
     columns = zip(*(row.figures for row in rows), strict=True) if rows else [()] * len(_FIGURES)
     values = dict(zip(_FIGURES, (np.array(column, np.int64) for column in columns), strict=True))
@@ -91,6 +101,7 @@ def compute(capture: Capture, depth: int, min: int) -> Result:  # noqa: A002 - a
             "path": [row.path for row in rows],
             "flop_per_s": flop_per_s,
             "peak_percent": peak_percent,
+            **_memory(memory, rows),
         },
         (*operation_notes(capture), *moved_notes(capture.whole), *_notes(capture, figures)),
         left_out=max(left_out, 0),
@@ -105,9 +116,21 @@ def _work(capture: Capture, figures: TreeFigures, rows: list[_Row]) -> WorkSums:
     return work.each(lambda values: np.array([values[row.nodes].sum() for row in rows]))
 
 
-def _rows(figures: TreeFigures, most: int, least: float) -> Iterator[_Row]:
+def _memory(memory: NodeMemory | None, rows: list[_Row]) -> dict[str, Values]:
+    """Return the columns on memory, if allocations were recorded."""
+    if memory is None:
+        return {}
+    values = {
+        "memory_peak_bytes": [memory.peak_bytes(row.nodes) for row in rows],
+        "retained_bytes": [int(memory.retained_bytes[row.nodes].sum()) for row in rows],
+        "transient_bytes": [int(memory.transient_bytes[row.nodes].sum()) for row in rows],
+    }
+    return {name: np.array(column, np.int64) for name, column in values.items()}
+
+
+def _rows(figures: TreeFigures, most: int, large: NDArray[np.bool_]) -> Iterator[_Row]:
     """Yield the rows from the roots down. Ranges can be nested deeper than Python functions."""
-    waiting = _below(figures, NOWHERE, least)
+    waiting = _below(figures, NOWHERE, large)
     while waiting:
         nodes, path, is_range = waiting.pop()
         total, own, *others = _figures(figures, nodes)
@@ -115,15 +138,14 @@ def _rows(figures: TreeFigures, most: int, least: float) -> Iterator[_Row]:
         values = (total, own if has_rows_below else total, *others)
         yield _Row(path[-1], len(path) - 1, "/".join(path), nodes, values)
         if has_rows_below:
-            waiting += _below(figures, nodes[0], least)
+            waiting += _below(figures, nodes[0], large)
 
 
-def _below(figures: TreeFigures, node: int, least: float) -> list[_Waiting]:
+def _below(figures: TreeFigures, node: int, large: NDArray[np.bool_]) -> list[_Waiting]:
     """Return the rows below a node, the last one first."""
     children = figures.children(node)
-    large = [child for child in children if figures.total_ns[child] >= least]
-    rows = [_Waiting([child], figures.tree.path(child), is_range=True) for child in large]
-    if small := children[len(large) :]:
+    rows = [_Waiting([child], figures.tree.path(child), is_range=True) for child in children if large[child]]
+    if small := [child for child in children if not large[child]]:
         path = (*figures.tree.path(node), f"({len(small):,} more)")
         rows.append(_Waiting(small, path, is_range=False))
     return rows[::-1]
@@ -191,6 +213,24 @@ SCHEMA = Schema(
         Column("path", "Path", Unit.TEXT, "names from the root to the range, with slashes between", 7),
         FLOP_PER_S,
         PEAK_PERCENT,
+        Column(
+            *("memory_peak_bytes", "Memory", Unit.BYTES),
+            "most GPU memory that its allocations held at a time, with all children; with --memory only",
+            2,
+            only_with=MEMORY_USE,
+        ),
+        Column(
+            *("retained_bytes", "Retained", Unit.BYTES),
+            "GPU memory that it allocated and that outlived it, the sum of all its runs; with --memory only",
+            3,
+            only_with=MEMORY_USE,
+        ),
+        Column(
+            *("transient_bytes", "Transient", Unit.BYTES),
+            "GPU memory that it allocated and freed before it ended, the sum of its runs; with --memory only",
+            4,
+            only_with=MEMORY_USE,
+        ),
     ),
 )
 
@@ -201,7 +241,13 @@ REPORT = Report(
     rows_from=(KERNEL, GRAPH),
     options=(
         ReportOption("depth", 0, "levels of the tree; 0: all", least=0),
-        ReportOption("min", 1, "percent of the GPU time: ranges with less are added up", least=0, most=100),
+        ReportOption(
+            "min",
+            1,
+            "percent of GPU time or memory: ranges with less are added up",
+            least=0,
+            most=100,
+        ),
     ),
     reads=READS,
     conclude=conclude,

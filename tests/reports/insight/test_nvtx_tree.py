@@ -1,16 +1,32 @@
 """nvtx_tree: GPU time in ranges and modules as a tree, whose sums are exact."""
 
+import lzma
 from pathlib import Path
 from typing import Any
 
 import pytest
 from made_modules import Training, training
 from report_tables import notes_text, records_of, table_of
-from tiny_export import PID, Row, call, domain, global_id, graph, kernel, nvtx, opened
+from tiny_export import (
+    API,
+    MEMORY_USE,
+    PID,
+    Row,
+    allocation,
+    call,
+    domain,
+    global_id,
+    graph,
+    kernel,
+    nvtx,
+    opened,
+)
 
-from nsyswrap import reports
+from nsyswrap import open_capture, reports
 from nsyswrap.api import CaptureReader
 from nsyswrap.base.errors import UsageError
+from nsyswrap.capture.schema import FREED
+from nsyswrap.reports.make import combine
 
 Tree = dict[str, dict[str, Any]]
 
@@ -252,3 +268,84 @@ def test_a_start_end_range_holds_the_launches_of_its_thread_or_a_note_says_why_n
     for name in ("nvtx_tree", "nvtx_phases"):
         text = "ended on another thread than they began on: 1; no GPU work is theirs"
         assert (text in notes_text(capture, name)) is (ns == 0)
+
+
+# CPU  step[0 ............................ 100)
+#        forward[10 ........ 50)
+#          A 40 B [20, 30)  B 10 B [25, 60)    C 5 B [70, end)    D 7 B [120, 130), pinned 9 B [125, end)
+def allocating() -> list[Row]:
+    sizes = {20: 40, 25: 10, 70: 5, 120: 7}
+    freed = {20: 30, 25: 60, 120: 130}
+    rows = [nvtx("step", 0, 100), nvtx("forward", 10, 50), nvtx("idle", 60, 65)]
+    for start, size in sizes.items():
+        rows += [
+            call("cudaMalloc", start - 1, start, start),
+            allocation(start, start, size, correlationId=start),
+        ]
+    rows += [allocation(start, end, 0, memoryOperationType=FREED) for start, end in freed.items()]
+    rows += [allocation(9, 125, 9, memKind=1)]
+    launches = {15: 200, 80: 1000, 110: 1000}
+    for start, duration in launches.items():
+        rows += [call("cudaLaunchKernel", start, start + 1, start)]
+        rows += [kernel("k", 1000 * start, 1000 * start + duration, start)]
+    return rows
+
+
+MEMORY = ("memory_peak_bytes", "retained_bytes", "transient_bytes")
+
+
+def memory(capture: CaptureReader, asked: str = "nvtx_tree") -> dict[str, tuple[int, ...]]:
+    return {path: tuple(record[name] for name in MEMORY) for path, record in tree_of(capture, asked).items()}
+
+
+def test_memory_is_retained_by_ranges_that_it_outlives(tmp_path: Path) -> None:
+    assert memory(opened(tmp_path, *allocating())) == {
+        "step": (50, 5, 50),
+        "step/forward": (50, 10, 40),
+        "(no range)": (7, 0, 7),
+    }
+
+
+def test_only_what_was_allocated_in_the_selected_time_counts(tmp_path: Path) -> None:
+    capture = opened(tmp_path, *allocating()).select(time="22ns/100us")
+    assert memory(capture)["step/forward"] == (10, 10, 0)
+
+
+def test_a_range_with_little_gpu_time_and_much_memory_has_a_row(tmp_path: Path) -> None:
+    """200 of 2200 ns, and 50 of 62 bytes."""
+    assert list(memory(opened(tmp_path, *allocating()), "nvtx_tree:min=80")) == [
+        "step",
+        "step/forward",
+        "(no range)",
+    ]
+
+
+def test_without_recorded_memory_there_are_no_columns_of_it(tmp_path: Path) -> None:
+    rows = [row for row in allocating() if row.table != MEMORY_USE]
+    assert not set(MEMORY) & set(tree_of(opened(tmp_path, *rows))["step"])
+    with_memory = opened_in(tmp_path, "other", *allocating()).report("nvtx_tree")
+    both = combine([("a", opened_in(tmp_path, "third", *rows).report("nvtx_tree")), ("b", with_memory)])
+    peaks = [record["memory_peak_bytes"] for record in both.records()]
+    assert peaks == [None, None, None, 50, 50, 7]
+
+
+def test_memory_of_a_backward_pass_is_that_of_its_module(tmp_path: Path) -> None:
+    rows = training(steps=2)
+    calls = [row.cells for row in rows if row.table == API]
+    rows += [
+        allocation(number, int(str(one["start"])), 8, correlationId=one["correlationId"])
+        for number, one in enumerate(calls)
+    ]
+    found = memory(opened(tmp_path, *rows), "nvtx_tree:min=0")
+    assert found["GPT"][1] == found["GPT"][0] == 2 * 7 * 8
+    assert found["GPT/layers.1"] == (2 * 3 * 8, 2 * 3 * 8, 0)
+
+
+def test_memory_of_a_recorded_program(tmp_path: Path) -> None:
+    """It keeps 48 MiB in each of 24 steps: see the README beside the capture."""
+    packed = Path(__file__).parents[2] / "data" / "memory" / "leak.sqlite.xz"
+    (tmp_path / "x.sqlite").write_bytes(lzma.decompress(packed.read_bytes()))
+    capture = open_capture(tmp_path / "x.sqlite")
+    found, held = memory(capture), capture.report("gpu_memory").frame["at_peak_bytes"].sum()
+    assert found["step */forward/remember"] == (24 * (48 << 20), 24 * (48 << 20), 0)
+    assert found["step *"][0] + found["(no range)"][0] == held
