@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from nsyswrap.analysis.advice import Advice, advice_of
+from nsyswrap.analysis.diagnostics.launch_checks import check_launches
 from nsyswrap.analysis.finding import Finding, Note
-from nsyswrap.analysis.gpu_operations import gpu_operations_of, owners_of_gpus
+from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, gpu_operations_of, owners_of_gpus
 from nsyswrap.analysis.judged_process import (
     JudgedProcess,
     judged_processes,
@@ -18,6 +20,7 @@ from nsyswrap.analysis.judged_process import (
     whole_processes,
 )
 from nsyswrap.analysis.launches import launches_of
+from nsyswrap.analysis.names import CLASSES, LAUNCH, call_classes
 from nsyswrap.analysis.nvtx_ranges import xla_broke_import
 from nsyswrap.analysis.step_budget import BUSY, IDLE, TimeBreakdown, shared_budget
 from nsyswrap.analysis.steps import Steps, loading, parse_choice
@@ -26,9 +29,10 @@ from nsyswrap.analysis.utilization import Utilization, utilization_of
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import union
 from nsyswrap.capture.per_capture import per_capture
-from nsyswrap.capture.schema import LAUNCHED
+from nsyswrap.capture.schema import CUDA_COUNT, HANDED_OVER, LAUNCHED, STOPPED_WARNING
 
 _EARLY_PERCENT = 5.0  # of the operations that begin before their launch call: the clocks are damaged
+_MOST_LOST = 0.01  # of the launches: as many can be under way when nsys stops
 _MOST_STATES = 2  # that filled an outlier
 
 
@@ -340,14 +344,36 @@ def _began_before(whole: Capture) -> bool:
     return bool((messages["timestamp_ns"][launched] < 0).any())
 
 
+def _is_cut_at_its_end(whole: Capture, losses: Sequence[str]) -> bool:
+    """Return True if nsys stopped a program at work, of which only the last events can be missing.
+
+    Each process has handed over its buffers but the last ones, nsys has all that it counted, and nearly all
+    launches have their work, and the other way round.
+    """
+    if not all(re.match(STOPPED_WARNING, loss) for loss in losses):
+        return False
+    messages = list(map(str, whole.columns("diagnostic", "text")["text"].tolist()))
+    having, given = (sum(bool(re.match(one, text)) for text in messages) for one in (CUDA_COUNT, HANDED_OVER))
+    if not 0 < having <= given or not whole.all_cuda_events:
+        return False
+    operations = gpu_operations_of(whole)
+    orphans = np.count_nonzero((operations.call < 0) & ~operations.migration)
+    lost = sum(check.count or 0 for check in check_launches(whole) if check.kind == "launches_lost")
+    return bool(max(lost, orphans) <= _MOST_LOST * len(launches_of(whole)))
+
+
 def withheld_because(capture: Capture) -> Finding | None:
     """Return why no verdict can be given: events are missing, or times contradict each other."""
     losses = [diagnostic.text for diagnostic in capture.diagnostics if diagnostic.loss]
     if losses:
-        losses.sort(key=lambda text: "CUDA" not in text)
-        return Finding.doubt(
-            "events_missing", "diagnostics", loss=losses[0], xla_broke_import=xla_broke_import(capture)
-        )
+        launched = (call_classes(capture.whole) == CLASSES.index(LAUNCH)).any()
+        if launched and not any(map(capture.whole.has, (KERNEL, GRAPH))):
+            return Finding.doubt("kernels_missing", "diagnostics", began_before=_began_before(capture.whole))
+        if not _is_cut_at_its_end(capture.whole, losses):
+            losses.sort(key=lambda text: "CUDA" not in text)
+            return Finding.doubt(
+                "events_missing", "diagnostics", loss=losses[0], xla_broke_import=xla_broke_import(capture)
+            )
     operations = gpu_operations_of(capture.whole)
     if backwards := np.count_nonzero(operations.end_ns < operations.start_ns):
         numbers = {"backwards": int(backwards), "operations": len(operations)}

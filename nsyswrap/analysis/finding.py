@@ -55,6 +55,7 @@ FindingKind = Literal[
     "ranges_not_judged",
     "slowed_by_marks",
     "events_missing",
+    "kernels_missing",
     "operations_end_early",
     "clocks_disagree",
     "slow_link",

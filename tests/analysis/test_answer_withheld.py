@@ -2,9 +2,12 @@
 
 from pathlib import Path
 
-from tiny_export import call, kernel, opened
+import pytest
+from tiny_export import Row, call, changed, diagnostic, kernel, memcpy, opened
 
 from nsyswrap.analysis.answer import answer_of
+from nsyswrap.api import CaptureReader
+from nsyswrap.reports.answer import answer_lines
 from nsyswrap.reports.wording.advice import words
 
 
@@ -26,3 +29,49 @@ def test_a_window_without_a_launch_of_its_own_has_no_figures_of_launches(tmp_pat
     findings = answer_of(opened(tmp_path, *rows).select(time="110ns/190ns", clip=True)).findings
     assert [finding.kind for finding in findings if "nan" in words(finding).what] == []
     assert "idle_launch" in {finding.kind for finding in findings}
+
+
+STOPPED = "Not all CUDA events might have been collected."
+BEGAN = "Process was launched by the profiler, see /tmp/stdout.log for program output"
+
+
+def recorded(folder: Path, launches: int, kernels: int, *more: Row) -> CaptureReader:
+    """Return a recording of a program that went on: nsys has no kernels of the last launches."""
+    rows = [call("cudaLaunchKernel", 100 * n, 100 * n + 5, n + 1) for n in range(launches)]
+    rows += [kernel("k", 100 * n + 20, 100 * n + 60, n + 1) for n in range(kernels)]
+    given = (
+        "Number of CUPTI events produced: 400, CUPTI buffers: 49 of 50. Some CUPTI events might be missing."
+    )
+    said = (f"Number of CUDA events collected: {len(rows)}.", given)
+    rows += [diagnostic(STOPPED), *(diagnostic(text, severity=1) for text in said), *more]
+    return opened(folder, *rows, changed(diagnostic(BEGAN, severity=1), timestamp=-1_000_000_000))
+
+
+def test_a_recording_of_a_program_at_work_has_a_verdict(tmp_path: Path) -> None:
+    answer = answer_of(recorded(tmp_path, 200, 199))
+    assert answer.withheld is None
+    assert "lost_events" in {finding.kind for finding in answer.findings}
+
+
+@pytest.mark.parametrize(
+    ("kernels", "more"),
+    [
+        (190, ()),
+        (199, (diagnostic("Dropped 12 events", severity=3),)),
+        (
+            198,
+            (diagnostic("Number of CUDA events collected: 1.", severity=1),),
+        ),  # by a process that was killed
+    ],
+)
+def test_a_recording_that_lacks_more_has_none(tmp_path: Path, kernels: int, more: tuple[Row, ...]) -> None:
+    withheld = answer_of(recorded(tmp_path, 200, kernels, *more)).withheld
+    assert (withheld and withheld.kind) == "events_missing"
+
+
+def test_a_recording_without_the_kernels_has_no_figures(tmp_path: Path) -> None:
+    copies = [call("cudaMemcpyAsync", 50, 55, 999), memcpy(1, 60, 80, 8, correlationId=999)]
+    capture = recorded(tmp_path, 200, 0, *copies)
+    first, remedy, *_ = map(str, answer_lines(capture, answer_of(capture)))
+    assert first == "No verdict: nsys recorded none of the kernels that the program launched"
+    assert "--graphs node" in remedy

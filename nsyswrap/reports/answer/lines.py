@@ -73,9 +73,11 @@ def answer_lines(capture: Capture, answer: Answer) -> list[AnswerLine]:
         return list(_without_gpu_lines(capture))
     first, *others = _finding_lines(answer)
     return [
-        *_busy_lines(answer),
-        *_utilization(answer),
-        *_why_whole(answer),
+        *(
+            ()
+            if _lacks_kernels(answer)
+            else (*_busy_lines(answer), *_utilization(answer), *_why_whole(answer))
+        ),
         *(_withheld(answer.withheld) if answer.withheld else (*first, *_moving(answer))),
         *loop_lines(answer),
         *(() if answer.ranks else _role_lines(capture)),
@@ -85,6 +87,11 @@ def answer_lines(capture: Capture, answer: Answer) -> list[AnswerLine]:
         *_facts(answer),
         *_notes(answer),
     ]
+
+
+def _lacks_kernels(answer: Answer) -> bool:
+    """Return True if the copies that were recorded say nothing of how busy the GPU was."""
+    return answer.withheld is not None and answer.withheld.kind == "kernels_missing"
 
 
 def _busy_lines(answer: Answer) -> Iterator[AnswerLine]:

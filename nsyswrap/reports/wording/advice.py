@@ -522,6 +522,7 @@ WORDINGS: Mapping[FindingKind, Wording] = {
         "", "the marks of --modules slow host code: judge idle time in a run without them"
     ),
     "events_missing": Wording("", "nsys reported missing events: {loss}"),
+    "kernels_missing": Wording("", "nsys recorded none of the kernels that the program launched"),
     "operations_end_early": Wording("", "{backwards} of {operations} GPU operations end before they start"),
     "clocks_disagree": Wording(
         "",
@@ -773,6 +774,14 @@ _WITHOUT_RANGES = {
 }
 
 
+# nsys 2025.3 lost the kernels of a busy server in most recordings, and by node in none.
+_BY_NODE = {
+    "remedy": "Launching with --graphs node",
+    "do": "launch the program again, with --graphs node: later recordings of this session lack kernels, too",
+    "example": "nsyswrap session launch --graphs node",
+}
+
+
 def _lost_events(numbers: Numbers) -> _Variant:
     """Return how to record less at once. With marked steps it is fewer of these."""
     first, last = numbers["first_step"], numbers["last_step"]
@@ -847,6 +856,7 @@ _VARIANTS: Mapping[FindingKind, Callable[[Numbers], _Variant]] = {
     "idle_pages_to_host": _idle,
     "idle_unknown": _idle,
     "events_missing": lambda numbers: (_WITHOUT_RANGES if numbers.get("xla_broke_import") else {}, {}),
+    "kernels_missing": lambda numbers: (_BY_NODE if numbers["began_before"] else {}, {}),
     "lost_events": _lost_events,
     "timed_launch_only": _timed,
     "timed_earlier_work": _timed,

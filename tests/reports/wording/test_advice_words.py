@@ -693,6 +693,13 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
     ),
     ("events_missing", {"loss": "5 dropped"}, "", "nsys reported missing events: 5 dropped", ""),
     (
+        "kernels_missing",
+        {"began_before": True},
+        "",
+        "nsys recorded none of the kernels that the program launched",
+        "",
+    ),
+    (
         "operations_end_early",
         {"backwards": 1, "operations": 2000},
         "",
