@@ -357,7 +357,7 @@ def _is_cut_at_its_end(whole: Capture, losses: Sequence[str]) -> bool:
     if not 0 < having <= given or not whole.all_cuda_events:
         return False
     operations = gpu_operations_of(whole)
-    orphans = np.count_nonzero((operations.call < 0) & ~operations.migration)
+    orphans = int(np.count_nonzero((operations.call < 0) & ~operations.migration))
     lost = sum(check.count or 0 for check in check_launches(whole) if check.kind == "launches_lost")
     return bool(max(lost, orphans) <= _MOST_LOST * len(launches_of(whole)))
 
