@@ -10,6 +10,8 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from waiting import PATIENCE_S, wait_until
@@ -179,3 +181,56 @@ def has_told_its_fork(run: Run) -> bool:
     assert run.guard.stdin is not None
     unread = fcntl.ioctl(run.guard.stdin, termios.FIONREAD, bytes(4))
     return not any(unread) and Path(f"/proc/{run.guard.pid}/stat").read_text().rpartition(") ")[2][0] == "S"
+
+
+class Machine:
+    """What an IdleWatch looks at: the time, one thread of nsys, and the size of its log."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+        self.now_s, self.ran_s, self.waited_s, self.bytes, self.state = 100.0, 0.0, 0.0, 0, b"S"
+        monkeypatch.setattr(guard, "time", SimpleNamespace(monotonic=lambda: self.now_s))
+        monkeypatch.setattr(guard, "_children", lambda _: [Path("thread")])
+        monkeypatch.setattr(guard, "_busy_ns", lambda _: (int(self.ran_s * 1e9), int(self.waited_s * 1e9)))
+        monkeypatch.setattr(guard, "_size", lambda path: self.bytes if path.name == guard.LOG else 0)
+        monkeypatch.setattr(guard, "state", lambda _: self.state)
+        self.watch = guard.IdleWatch(folder)
+
+    def after(self, seconds: float, *, ran: float = 0, waited: float = 0, wrote: int = 0) -> float:
+        """Return for how long nsys is idle, after so many seconds with this work in them."""
+        self.now_s += seconds
+        self.ran_s, self.waited_s, self.bytes = self.ran_s + ran, self.waited_s + waited, self.bytes + wrote
+        return self.watch.idle_s([1])
+
+
+def test_an_nsys_without_work_is_idle_for_the_time_that_passes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    machine = Machine(monkeypatch, tmp_path)
+    assert machine.after(0.5) == 0  # it looks once a second
+    assert machine.after(0.5) == 1
+    assert machine.after(1.5, ran=0.05, waited=0.1, wrote=9_000) == 2.5  # what an nsys that waits uses
+    assert machine.after(60) == 4.5  # the pause of a job that was stopped
+    assert machine.watch.restart() == 0
+    assert machine.after(0.9) == 0
+    assert machine.after(0.1) == 1
+
+
+@pytest.mark.parametrize(
+    ("work", "state"),
+    [
+        ({"ran": 0.06}, b"S"),
+        ({"ran": 0.01, "waited": 0.5}, b"S"),
+        ({"wrote": 50_001}, b"S"),
+        ({}, b"D"),
+        ({}, b"R"),
+    ],
+)
+def test_work_takes_back_three_seconds(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, work: dict[str, Any], state: bytes
+) -> None:
+    machine = Machine(monkeypatch, tmp_path)
+    assert [machine.after(2) for _ in range(3)] == [2, 4, 6]
+    machine.state = state
+    assert machine.after(1, **work) == 3
+    machine.state = b"S"
+    assert [machine.after(1), machine.after(1, ran=0.5), machine.after(1, ran=0.5)] == [4, 1, 0]
