@@ -16,7 +16,7 @@ from nsyswrap.analysis.steps.occurrences import LoopLabel
 from nsyswrap.api import CaptureReader
 from nsyswrap.render.summary_screen import answer_texts
 from nsyswrap.reports.answer import answer_lines, screen_texts
-from nsyswrap.reports.answer.line import apportioned, shares_of
+from nsyswrap.reports.answer.line import apportioned, shares_of, whole_percent
 
 NASTY = ["\x1b[2J\nstep\u202e", "漢" * 90, "a" * 300, "a-b " * 60, "[red]<b>|`*"]
 
@@ -418,3 +418,20 @@ def test_without_gpu_work_the_rest_is_shown(tmp_path: Path, cli: Cli) -> None:
 def test_sentences_are_whole(capture: CaptureReader) -> None:
     one = answer(remarks=(("a note " * 30,),))
     assert answer_lines(capture, one)[-1].text == f"Note: {'a note ' * 30}"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0 %"),
+        (0.04, "0.04 %"),
+        (1, "1 %"),
+        (98.6, "99 %"),
+        (99, "99 %"),
+        (99.04, "99.0 %"),
+        (99.97, "99.9 %"),
+        (100, "100 %"),
+    ],
+)
+def test_a_share_reads_100_percent_only_if_it_is_all(value: float, text: str) -> None:
+    assert whole_percent(value) == text

@@ -20,6 +20,7 @@ from nsyswrap.analysis.ranks.members import RankCapture, processes
 from nsyswrap.api import CaptureReader
 from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.reports.answer import answer_lines, as_dict
+from nsyswrap.reports.brief import brief_of_ranks
 from nsyswrap.reports.wording.advice import words
 
 STEPS, STEADY = 8, 7
@@ -230,6 +231,23 @@ def test_a_fact_on_memory_names_the_rank_that_holds_most(tmp_path: Path, cli: Cl
 def test_many_ranks_take_one_line(tmp_path: Path) -> None:
     _, lines = answered(job(tmp_path, *[(10, 110)] * 8, (10, 510)))
     assert "waiting: 9 ranks, from rank 8 0 % to rank 0 40 %" in lines
+
+
+def test_a_brief_has_the_ranks_that_wait_most_then_the_least_busy(tmp_path: Path) -> None:
+    members = job(tmp_path, (10, 510), (10, 110))
+    answer, _ = answered(members)
+    rank = replace(answer.ranks[0], window_ns=1000, exposed_ns=0)
+    times = {"a": (0, 800), "b": (100, 900), "c": (None, 700), "d": (400, 600), "e": (100, 850)}
+    ranks = [replace(rank, label=name, waiting_ns=ns, busy_ns=busy) for name, (ns, busy) in times.items()]
+    ranks[-1] = replace(ranks[-1], window_ns=500)  # a fifth of its time
+    ranks.append(replace(rank, label="f", window_ns=0, waiting_ns=None, busy_ns=0))
+    packet = brief_of_ranks([one.capture for one in members], replace(answer, ranks=tuple(ranks)))
+    assert [one["rank"] for one in packet["ranks"]] == ["d", "e", "b", "f", "c", "a"]
+    assert [one["waiting_percent"] for one in packet["ranks"]] == [40.0, 20.0, 10.0, None, None, 0.0]
+    assert packet["ranks_left_out"] == 0
+    many = replace(answer, ranks=tuple(ranks) * 2)
+    packet = brief_of_ranks([one.capture for one in members], many)
+    assert (len(packet["ranks"]), packet["ranks_left_out"]) == (8, 4)
 
 
 @pytest.mark.slow
