@@ -10,6 +10,7 @@ import numpy as np
 
 from nsyswrap.analysis.advice import Advice, advice_of
 from nsyswrap.analysis.diagnostics.launch_checks import check_launches
+from nsyswrap.analysis.energy import Energy, energy_of
 from nsyswrap.analysis.finding import Finding, Note
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, gpu_operations_of, owners_of_gpus
 from nsyswrap.analysis.judged_process import (
@@ -144,11 +145,11 @@ class Answer:
 
     ``scope`` is "steady part", "whole capture" or "selected part", of ranks that differ in it "judged part";
     ``why_whole`` says why there is no steady part. ``steps``, ``start_up`` and ``other_loops`` are of the
-    process with the most GPU work; the start-up ends with the warm-up steps if no other loop is before
-    them. ``withheld`` says why there is no verdict: then ``findings`` is empty. ``facts`` name no cost.
-    ``utilization`` is None where no shapes were recorded. ``remarks`` are on the steps of each process;
-    ``notes`` are what else readers must know, and what could not be looked at. ``ranks`` is empty unless
-    several ranks of a job are judged together.
+    process with the most GPU work; the start-up ends with the warm-up steps if no other loop is before them.
+    ``withheld`` says why there is no verdict: then ``findings`` is empty. ``facts`` name no cost.
+    ``utilization`` is None where no shapes were recorded, ``energy`` where too little was sampled.
+    ``remarks`` are on the steps of each process; ``notes`` are what else readers must know, and what could
+    not be looked at. ``ranks`` is empty unless several ranks of a job are judged together.
     """
 
     scope: str
@@ -164,6 +165,7 @@ class Answer:
     facts: tuple[Finding, ...] = ()
     utilization: Utilization | None = None
     ranks: tuple[RankShare, ...] = ()
+    energy: Energy | None = None
 
     @property
     def window_ns(self) -> int:
@@ -211,6 +213,7 @@ def answer_of(capture: Capture) -> Answer:
         else (),
         facts=tuple(advice.facts),
         utilization=None if withheld else utilization_of(processes, sum(one.window_ns for one in devices)),
+        energy=energy_of(capture, main) if main is not None else None,
     )
 
 

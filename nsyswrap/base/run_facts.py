@@ -87,7 +87,8 @@ class Gpu:
 
     ``index`` is NVML's number. ``samples`` counts the rows of the GPU in ``conditions.csv``.
     ``pcie_generation`` and ``pcie_lanes`` are the most that GPU and slot allow. ``numa_node`` is that of the
-    slot. ``peaks`` were measured before, on a GPU of this name with this driver.
+    slot. ``joules`` is the energy from the first sample to the last, by the counter of the GPU. ``peaks``
+    were measured before, on a GPU of this name with this driver.
     """
 
     uuid: str
@@ -104,6 +105,7 @@ class Gpu:
     pcie_lanes: int | None = None
     numa_node: int | None = None
     peaks: Peaks | None = None
+    joules: float | None = None
 
 
 @dataclass(frozen=True)

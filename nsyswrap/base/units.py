@@ -30,6 +30,7 @@ _DECIMALS = ((10, 2), (100, 1), (math.inf, 0))  # below the first number: decima
 _SCALES = {
     "time": ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns")),
     "bytes": ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B")),
+    "joules": ((1e6, "MJ"), (1e3, "kJ"), (1, "J"), (1e-3, "mJ")),
     "flop": ((1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"), (1e3, "kFLOP"), (1, "FLOP")),
 }
 
@@ -45,6 +46,7 @@ class Unit(Enum):
     BYTES_PER_S = "bytes_per_s"
     FLOP = "flop"
     FLOP_PER_S = "flop_per_s"
+    JOULES = "joules"
     PERCENT = "percent"
     COUNT = "count"
     RATIO = "ratio"
@@ -117,7 +119,7 @@ def human(value: object, unit: Unit, time_unit: TimeUnit = "auto") -> str:
         return str(value)
     if unit is Unit.NS:
         return _scaled_time(value, time_unit)
-    if (kind := unit.value.removesuffix("_per_s")) in ("bytes", "flop"):
+    if (kind := unit.value.removesuffix("_per_s")) in ("bytes", "flop", "joules"):
         return _scaled(value, kind) + ("/s" if unit in (Unit.BYTES_PER_S, Unit.FLOP_PER_S) else "")
     if unit is Unit.ADDRESS:
         return f"0x{value:X}"

@@ -119,6 +119,7 @@ def test_only_times_change_with_the_time_unit(time_unit: TimeUnit) -> None:
         (2.5e12, Unit.BYTES_PER_S, "2.50 TB/s"),
         (137438953472, Unit.FLOP, "137 GFLOP"),
         (9.894e14, Unit.FLOP_PER_S, "989 TFLOP/s"),
+        (5562.4, Unit.JOULES, "5.56 kJ"),
         (1234567, Unit.COUNT, "1,234,567"),
         (12.349, Unit.PERCENT, "12.3"),
         (99.94, Unit.PERCENT, "99.9"),

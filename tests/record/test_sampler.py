@@ -46,6 +46,23 @@ def test_ten_samples_a_second_of_each_gpu(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert not library.is_open
 
 
+@pytest.mark.parametrize(("later_mj", "joules"), [(7_500, 2.5), (4_000, None), (None, None)])
+def test_the_energy_is_counted_before_and_after(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, later_mj: int | None, joules: float | None
+) -> None:
+    """A counter that starts again, with the driver, tells nothing."""
+    gpu = FakeGpu(energy_mj=5_000)
+    use(monkeypatch, FakeNvml(gpu))
+    sample = nvml.Device.sample
+
+    def spent(device: nvml.Device) -> nvml.GpuSample:
+        gpu.energy_mj = later_mj
+        return sample(device)
+
+    monkeypatch.setattr(nvml.Device, "sample", spent)
+    assert [one.joules for one in sampled(tmp_path / CONDITIONS, 0.2).gpus()] == [joules]
+
+
 def slow_sample(costs_s: Iterator[float]) -> Callable[[nvml.Device], nvml.GpuSample]:
     """A reading that takes so much time of a core, each time."""
     sample = nvml.Device.sample

@@ -37,6 +37,7 @@ SUFFIXES = {
     Unit.BYTES_PER_S: "_bytes_per_s",
     Unit.FLOP: "_flop",
     Unit.FLOP_PER_S: "_flop_per_s",
+    Unit.JOULES: "_joules",
     Unit.PERCENT: "_percent",
     Unit.ID: "_id",
     Unit.ADDRESS: "_address",

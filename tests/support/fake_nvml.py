@@ -32,6 +32,7 @@ class FakeGpu:
     power_mw: int | None = 80_500
     temperature_c: int | None = 30
     reasons: int | None = 0x4
+    energy_mj: int | None = 5_000
     mig: int | None = 0
     bus: int = 0x1B
     forbidden: bool = False
@@ -46,6 +47,7 @@ class FakeGpu:
             "nvmlDeviceGetMaxClockInfo 1": (2000,),
             "nvmlDeviceGetPowerUsage": (self.power_mw,),
             "nvmlDeviceGetEnforcedPowerLimit": (700_000,),
+            "nvmlDeviceGetTotalEnergyConsumption": (self.energy_mj,),
             "nvmlDeviceGetTemperature 0": (self.temperature_c,),
             "nvmlDeviceGetCurrentClocksEventReasons": (self.reasons,),
             "nvmlDeviceGetCurrentClocksThrottleReasons": (self.reasons,),

@@ -42,7 +42,13 @@ def obstacles_of(base: Side, new: Side) -> tuple[Obstacle, ...]:
 
 def remarks_of(base: Side, new: Side) -> tuple[Note, ...]:
     """Return what readers must know of the conditions."""
-    return (*_unknowns(base, new), *_clocks(base, new), *_power_limits(base, new), *_others(base, new))
+    return (
+        *_unknowns(base, new),
+        *_clocks(base, new),
+        *_power_limits(base, new),
+        *_energy(base, new),
+        *_others(base, new),
+    )
 
 
 def machine_of(setup: Setup) -> tuple[str, ...]:
@@ -134,6 +140,12 @@ def _clocks(base: Side, new: Side) -> Iterable[Note]:
 def _power_limits(base: Side, new: Side) -> Iterable[Note]:
     if _always_at_power_limit(base, new):
         yield Note("at_power_limit", dict(zip(("base", "new"), _power_shares(base, new), strict=True)))
+
+
+def _energy(base: Side, new: Side) -> Iterable[Note]:
+    known = [[run.setup.step_joules for run in side.runs if run.setup.step_joules] for side in (base, new)]
+    if all(known):
+        yield Note("step_energy", dict(zip(("base_joules", "new_joules"), map(median, known), strict=True)))
 
 
 def _others(base: Side, new: Side) -> Iterable[Note]:

@@ -113,7 +113,8 @@ class Setup:
 
     ``options`` are the options of nsys that decide what is recorded. ``graphs``: graph or node.
     ``lost_events`` counts nsys' messages about lost events, ``other_processes`` the processes of others on
-    the GPUs of the run. ``throttled_percent`` is a share of the samples while the GPU worked.
+    the GPUs of the run. ``throttled_percent`` is a share of the samples while the GPU worked. ``step_joules``
+    is the energy of a step.
     """
 
     gpus: tuple[str, ...] = ()
@@ -131,6 +132,7 @@ class Setup:
     node: str = ""
     commit: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
+    step_joules: float | None = None
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from nsyswrap.analysis.compare.module_rows import module_rows
 from nsyswrap.analysis.compare.rows import SteadyWindows, api_rows, bounded, copy_rows, range_rows
 from nsyswrap.analysis.compare.setup import setup_of
 from nsyswrap.analysis.compare.step_rows import budget_rows, launch_rows, step_rows, total_rows
+from nsyswrap.analysis.energy import energy_of
 from nsyswrap.analysis.judged_process import READS as JUDGED
 from nsyswrap.analysis.judged_process import JudgedProcess, judged_processes
 from nsyswrap.analysis.steps import choices_of
@@ -70,9 +71,11 @@ def run_figures(capture: Capture, label: str = "") -> RunFigures:
         label = label or str(capture.source)
         # The steps are those of the process with most GPU work, as the answer has them.
         steps = int(processes[0].steps.steady.sum()) if processes and processes[0].steps.has_steady else 0
+        energy = energy_of(view, processes[0]) if processes else None
+        setup = replace(setup_of(view, run), step_joules=energy.step_joules if energy else None)
         again = partial(_again, capture.path, capture.source, capture.view)
         return RunFigures(
-            *(label, setup_of(view, run), rows, steps, left_out, step),
+            *(label, setup, rows, steps, left_out, step),
             loop=processes[0].steps.loop if processes else "",
             choices=cache(lambda: choices_of(again(""))),
             judged_by=lambda loop: run_figures(again(loop), label),

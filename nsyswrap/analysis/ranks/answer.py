@@ -59,6 +59,7 @@ def answer_of_ranks(members: Sequence[RankCapture]) -> Answer | None:
         notes=tuple(_largest(note for answer in answers for note in answer.notes).values()),
         facts=tuple(_largest(_facts(job, answers)).values()),
         utilization=None,
+        energy=None,
         ranks=tuple(
             shares.get(number, RankShare(member.label, 0, 0, 0, None, 0, 0, 0, 0, {}))
             for number, member in enumerate(members)

@@ -120,6 +120,11 @@ class Device:
             next((bits for bits in reasons if bits is not None), None),
         )
 
+    def joules(self) -> float | None:
+        """Return the energy since the driver was loaded; None if it is not counted. It can take 20 ms."""
+        energy_mj = self._number("nvmlDeviceGetTotalEnergyConsumption", kind=ctypes.c_ulonglong)
+        return None if energy_mj is None else energy_mj / 1000
+
     def process_ids(self) -> list[int]:
         """Return the ids of the processes that have a CUDA context on the GPU."""
         for name, kind in _PROCESSES:

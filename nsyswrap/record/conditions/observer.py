@@ -139,9 +139,11 @@ class Sampler:
         self._driver = ""
         self._devices: list[nvml.Device] = []
         self._rows: list[int] = []
+        self._joules: list[float | None] = []
         self._processes = Processes(token)
         self._program_started = self._queried = False
         self._stopped = threading.Event()
+        self._stopped_at = 0.0
 
     def program_started(self) -> None:
         """Note that the program runs: a process that is first seen from now on did not begin before it."""
@@ -149,6 +151,7 @@ class Sampler:
 
     def stop(self) -> None:
         """Request that ``run`` ends. No sample is written afterwards."""
+        self._stopped_at = time.monotonic()
         self._stopped.set()
 
     def gpus(self) -> tuple[Gpu, ...]:
@@ -158,10 +161,13 @@ class Sampler:
             replace(
                 gpu,
                 samples=rows if written else 0,
+                joules=joules,
                 processes=self._processes.of_gpu(position),
                 peaks=peaks.stored(gpu.name, self._driver),
             )
-            for position, (gpu, rows) in enumerate(zip(self._gpus, self._rows, strict=False))
+            for position, (gpu, rows, joules) in enumerate(
+                zip(self._gpus, self._rows, self._joules, strict=False)
+            )
         )
 
     def run(self) -> None:
@@ -173,9 +179,10 @@ class Sampler:
         known = [device.describe(index) for index, device in devices.items()]
         seen = nvml.visible(self._environment, known, library.parent_of_mig)
         self._devices = [list(devices.values())[position] for position in seen]
-        self._rows = [0] * len(seen)
+        self._rows, self._joules = [0] * len(seen), [None] * len(seen)
         self._gpus = [known[position] for position in seen]
         if seen:
+            before = [device.joules() for device in self._devices]
             try:
                 with self._file.open("w", buffering=1, encoding="ascii") as file:
                     file.write(_line(*COLUMNS))
@@ -184,6 +191,12 @@ class Sampler:
                 with suppress(OSError):
                     self._file.unlink()
             self._note_processes()
+            after = [device.joules() for device in self._devices]
+            if time.monotonic() < self._stopped_at + HANG_S:  # nobody waits for later answers
+                self._joules = [
+                    last - first if first is not None and last is not None and last >= first else None
+                    for first, last in zip(before, after, strict=True)
+                ]
         library.close()
 
     def _sample(self, file: TextIO) -> None:

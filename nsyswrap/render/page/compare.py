@@ -219,6 +219,7 @@ _RUNS = Schema(
             Unit.PERCENT,
             "samples with a lowered clock while the GPU worked",
         ),
+        Column("step_joules", "Step Energy", Unit.JOULES, "energy of a step"),
     ),
 )
 
@@ -383,6 +384,7 @@ def _row(side: str, run: RunFigures) -> tuple[object, ...]:
         run.steps or None,
         setup.sm_clock_mhz,
         setup.throttled_percent,
+        setup.step_joules,
     )
 
 

@@ -50,6 +50,7 @@ def as_dict(answer: Answer) -> dict[str, Any]:
         "figures": figures,
         "facts": [_fact(fact) for fact in answer.facts],
         "utilization": asdict(answer.utilization) if answer.utilization else None,
+        "energy": asdict(answer.energy) if answer.energy else None,
         **({"ranks": [asdict(rank) for rank in answer.ranks]} if answer.ranks else {}),
     }
 

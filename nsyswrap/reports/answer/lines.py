@@ -76,7 +76,7 @@ def answer_lines(capture: Capture, answer: Answer) -> list[AnswerLine]:
         *(
             ()
             if _lacks_kernels(answer)
-            else (*_busy_lines(answer), *_utilization(answer), *_why_whole(answer))
+            else (*_busy_lines(answer), *_utilization(answer), *_energy(answer), *_why_whole(answer))
         ),
         *(_withheld(answer.withheld) if answer.withheld else (*first, *_moving(answer))),
         *loop_lines(answer),
@@ -138,6 +138,20 @@ def _utilization(answer: Answer) -> Iterator[AnswerLine]:
     if known.bandwidth_percent is not None:
         texts.append(f"memory bandwidth at least {whole_percent(known.bandwidth_percent)} of its peak")
     yield AnswerLine("; ".join(texts) or "peak rates of this GPU are not known", "fact", heading=heading)
+
+
+def _energy(answer: Answer) -> Iterator[AnswerLine]:
+    """Yield the energy of a step and of the run."""
+    known = answer.energy
+    if known is None:
+        return
+    run = f"{'' if known.counted else 'about '}{human(known.run_joules, Unit.JOULES)}"
+    power, each = f"mean power {known.mean_power_w:.0f} W", known.step_joules
+    if each is None:
+        yield AnswerLine(power, "fact", heading=f"Energy {run} a run")
+    else:
+        text = f"{power} (estimate); the run {run}"
+        yield AnswerLine(text, "fact", heading=f"Energy about {human(each, Unit.JOULES)} a step")
 
 
 def _figures(answer: Answer, texts: Mapping[str, str]) -> tuple[SentenceFigure, ...]:

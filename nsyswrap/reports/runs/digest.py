@@ -106,6 +106,8 @@ JUDGED = (
     Column(
         "finding_percent", "Finding Saves", Unit.PERCENT, "what the first finding saves of the judged time"
     ),
+    Column("step_joules", "Step Energy", Unit.JOULES, "energy of a step on the GPUs that worked"),
+    Column("run_joules", "Run Energy", Unit.JOULES, "energy of these GPUs from the first to the last sample"),
 )
 TOTALS = (*WORK, *CONDITIONS, *JUDGED)
 # Texts of the capture, of which the run folder has some, and texts of its answer.
@@ -204,6 +206,8 @@ def _judged(capture: Capture) -> dict[str, Number | None]:
         figures["finding_percent"] = first.saved_percent if first else None
         if answer.steps:
             figures |= {"step_count": answer.steps.count, "step_ns": answer.steps.median_ns}
+        if answer.energy:
+            figures |= {name: getattr(answer.energy, name) for name in ("step_joules", "run_joules")}
     return figures
 
 

@@ -85,6 +85,7 @@ _ANSWER = (
     Column("finding", "Finding", Unit.TEXT, "kind of the first finding, as in JSON"),
     JUDGED[4],
     _FIRST_FINDING,
+    *JUDGED[5:],
 )
 # The columns of the screen, each with the width that a screen needs for it.
 _ON_SCREEN = (

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from nsyswrap.analysis.compare.model import GROUPS, Disturbance, Obstacle
 from nsyswrap.analysis.finding import Numbers
+from nsyswrap.base.units import Unit, human
 from nsyswrap.reports.wording.numbers import Words
 
 _NOT_KNOWN = "not known"
@@ -16,6 +17,11 @@ _ONE_OF = {"step": "steps", "budget": "steps", "api": "calls", "copy": "copies",
 def _clocks(n: Numbers) -> str:
     clocks = " / ".join(f"{clock:.0f}" if clock else _NOT_KNOWN for clock in (n["base_mhz"], n["new_mhz"]))
     return f"SM clock {clocks} MHz"
+
+
+def _energy(n: Numbers) -> str:
+    each = (human(n[name], Unit.JOULES) for name in ("base_joules", "new_joules"))
+    return f"energy of a step: {' / '.join(each)} (not judged)"
 
 
 def _left_out(n: Numbers) -> str:
@@ -72,6 +78,7 @@ TEXTS: Mapping[str, Words] = {
     "at_power_limit": lambda n: (
         f"all runs were at the power limit, for {n['base']:.0f} / {n['new']:.0f} % of the samples"
     ),
+    "step_energy": _energy,
     "other_values": lambda n: f"{n['about']}: {some_of(n['base'])} / {some_of(n['new'])}",
     "modules_on_one_side": "only {side} was recorded with --modules: modules are not compared",
     "other_modules": (

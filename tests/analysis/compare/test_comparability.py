@@ -121,6 +121,14 @@ def test_other_differences_are_remarks() -> None:
     ]
 
 
+def test_the_energy_of_a_step_is_said_where_both_sides_have_it() -> None:
+    assert not remarks(side("base", {"step_joules": 11.6}), side("new", {}))
+    base = side("base", *({"step_joules": joules} for joules in (11.6, 11.0, 12.0)))
+    assert remarks(base, side("new", {"step_joules": 1234.0})) == [
+        "energy of a step: 11.6 J / 1.23 kJ (not judged)"
+    ]
+
+
 def test_many_nodes_are_counted() -> None:
     nodes = [{"node": f"n{number}"} for number in range(5)]
     assert remarks(side("base", *nodes), side("new")) == ["node: n0, n1, n2 and 2 more / node1"]

@@ -254,8 +254,9 @@ def test_the_conditions_are_the_last_columns_and_missing_ones_are_empty() -> Non
         *("rank", "world_size", "collectives", "last", "waiting_ns", "exposed_ns", "rank_verdict", "nsys"),
         *("program", "command", "judged", "step_count", "step_ns", "judged_busy_percent"),
         *("idle_cause", "idle_cause_percent", "finding", "finding_percent", "first_finding"),
+        *("step_joules", "run_joules"),
     ]
-    assert [row[-32:-25] for row in table.rows()] == [
+    assert [row[-34:-27] for row in table.rows()] == [
         (1380.0, 92.5, None, None, None, "gpu07", "0123456789ab-dirty"),
         (None,) * 7,
     ]

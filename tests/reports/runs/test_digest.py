@@ -88,6 +88,8 @@ def test_totals_on_paper(tmp_path: Path) -> None:
         "judged_busy_percent": 75,
         "idle_cause_percent": 25,
         "finding_percent": 20,
+        "step_joules": None,
+        "run_joules": None,
     }
     assert list(found) == [column.name for column in TOTALS]
     assert made.facts["judged"] == "whole capture"
