@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,10 +32,11 @@ def variables(options: RecordingOptions, notes: Path | None = None) -> dict[str,
         "STEPS": options.steps and "{}-{}".format(*parse_steps(options.steps)),
         "STEP_AT": options.step_at,
         "MODULES": options.modules and str(options.modules),
-        "GC": "1",  # costs nothing next to the others
+        "GC": options.marks and "1",  # costs nothing next to the others
+        "MEMORY": options.memory and "1",
         "NOTES": notes and str(notes),
     }
-    return {f"{_PREFIX}{name}": value for name, value in settings.items() if value and options.marks}
+    return {f"{_PREFIX}{name}": value for name, value in settings.items() if value and options.hooked}
 
 
 def python_path(environment: Mapping[str, str]) -> str:
@@ -59,7 +60,8 @@ class HookNotes:
     counts the steps that ended in the process with most, ``recorded`` names the first and the last recorded
     one; ``last`` is None if it did not end. ``step_at_exists``: what --step-at names does. ``absent``: it
     does not, in a module that was imported. ``failures`` of the hook. ``unseen_start``: no module was called
-    before step 0 ended. ``fused``: the operations of each kernel that torch.compile fused.
+    before step 0 ended. ``fused``: the operations of each kernel that torch.compile fused. ``memory``: what
+    PyTorch's allocator held at most, by process and GPU.
     """
 
     loaded: int = 0
@@ -72,6 +74,7 @@ class HookNotes:
     fused: Mapping[str, list[str]] = field(default_factory=dict)
     unseen_start: bool = False
     absent: MissingFunction | None = None
+    memory: tuple[Mapping[str, int], ...] = ()
 
     def facts(self, options: RecordingOptions) -> dict[str, Any]:
         """Return what goes into run.json."""
@@ -79,6 +82,7 @@ class HookNotes:
         return {
             **({"steps": steps} if options.steps is not None else {}),
             **({"fused_kernels": dict(self.fused)} if self.fused else {}),
+            **({"pytorch_memory": list(map(dict, self.memory))} if self.memory else {}),
             **({"hook_failures": list(self.failures)} if self.failures else {}),
         }
 
@@ -95,6 +99,7 @@ def read(folder: Path) -> HookNotes:
         failures=tuple(dict.fromkeys(line for one in processes for line in one.failures)),
         fused={kernel: operations for one in processes for kernel, operations in one.fused.items()},
         absent=next((one.absent for one in processes if one.absent), None),
+        memory=tuple(part for one in processes for part in one.memory),
     )
 
 
@@ -116,7 +121,16 @@ def _of_process(path: Path) -> HookNotes:
         fused=fused if isinstance(fused, dict) else {},
         unseen_start=facts.get("unseen_start") is True,
         absent=_absent(facts.get("absent")),
+        memory=tuple(_memory(facts)),
     )
+
+
+def _memory(facts: Mapping[str, Any]) -> Iterator[Mapping[str, int]]:
+    parts = facts.get("memory")
+    for part in parts if isinstance(parts, list) else ():
+        if isinstance(part, dict):
+            numbers = {"process_id": facts.get("pid"), **part}
+            yield {str(name): number for name, number in numbers.items() if isinstance(number, int)}
 
 
 def _count(path: Path) -> int:

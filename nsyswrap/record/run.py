@@ -243,7 +243,7 @@ def environment(spec: RunSpec, private: WorkFolders) -> dict[str, str]:
         for name in exec_program.RESTORED
     }
     hook = {}
-    if spec.options.marks:  # for the program, not for the Python of nsys
+    if spec.options.hooked:  # for the program, not for the Python of nsys
         hook = hooked.variables(spec.options, private.notes)
         hook[f"{exec_program.PREFIX}{hooked.PATH}"] = f"={hooked.python_path(own)}"
     return {**own, **before, **hook, "TMPDIR": str(private.temporary), guard.MARK: private.token}

@@ -40,6 +40,10 @@ def test_the_process_that_recorded_counts(tmp_path: Path) -> None:
     assert read(tmp_path / "missing") == HookNotes()
 
 
+def test_memory_alone_loads_the_hook_and_marks_nothing() -> None:
+    assert variables(RecordingOptions(memory=True)) == {"NSYSWRAP_HOOK_MEMORY": "1"}
+
+
 @pytest.mark.parametrize(
     ("step_at", "hooked", "words"),
     [

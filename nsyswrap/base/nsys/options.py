@@ -349,6 +349,11 @@ class RecordingOptions:
         return self.steps is not None or self.modules is not None or self.marks_garbage
 
     @property
+    def hooked(self) -> bool:
+        """True if a hook in the program marks something, or notes the memory of PyTorch's allocator."""
+        return self.marks or self.memory
+
+    @property
     def marks_garbage(self) -> bool:
         """True if only the hook in the program can tell what is traced: garbage collections."""
         return GARBAGE in self.trace.split(",")

@@ -7,7 +7,8 @@ allocated before the recording began is not known, nor are the context and the c
 some 100 MB each on a GPU.
 
 A framework that keeps freed memory for itself, as PyTorch does, holds it: figures are those of its segments,
-not of tensors. In a selected time, allocations are those made in it, and the peak is that of it.
+not of tensors. The line below the rows has the highest figures of PyTorch's own allocator, where the program
+ended by itself. In a selected time, allocations are those made in it, and the peak is that of it.
 """
 
 from __future__ import annotations
@@ -151,11 +152,28 @@ def conclude(capture: Capture, _: Mapping[str, Values]) -> str:
         owner = f", process {process_ids(np.array([process]))[0]}" if several else ""
         part = f" of {human(size, Unit.BYTES)} ({percent(100 * peak.bytes / size)})" if size > 0 else ""
         texts.append(
-            f"{gpu}{owner}: at most {human(peak.bytes, Unit.BYTES)}{part}, from {duration(peak.time_ns)} on."
+            f"{gpu}{owner}: at most {human(peak.bytes, Unit.BYTES)}{part}, from {duration(peak.time_ns)} on"
+            f"{_of_pytorch(capture, process, device)}."
         )
     if len(owned) > _MOST_PEAKS:
         texts.append(f"{len(owned) - _MOST_PEAKS:,} more in the rows.")
     return " ".join(texts)
+
+
+def _of_pytorch(capture: Capture, process: int, device: int) -> str:
+    """Return what PyTorch's allocator held at most in the whole run, if the hook in the program noted it."""
+    key = {"process_id": int(process_ids(np.array([process]))[0]), "device": device}
+    noted = run_facts(capture.whole.source).get("pytorch_memory")
+    for one in noted if isinstance(noted, list) else ():
+        if not isinstance(one, dict) or not key.items() <= one.items():
+            continue
+        numbers = [one.get(name) for name in ("reserved_bytes", "allocated_bytes", "retries")]
+        if all(isinstance(number, int) and 0 <= number < STILL_HELD for number in numbers):
+            reserved, allocated, retries = numbers
+            most = f"{human(allocated, Unit.BYTES)} of {human(reserved, Unit.BYTES)}"
+            retried = f", with {counted(retries, 'retries')}" if retries else ""
+            return f"; PyTorch's tensors took at most {most} reserved{retried}"
+    return ""
 
 
 SCHEMA = Schema(

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 import nsyswrap
+from nsyswrap.base.nsys.options import RecordingOptions
+from nsyswrap.record.hooked import read
 
 HOOK = Path(nsyswrap.__file__).parent / "record" / "in_program" / "hook"
 TELL = "import sys, json; print(json.dumps([sys.path, sorted(sys.modules), sys.meta_path.__len__()]))"
@@ -85,3 +87,40 @@ def test_the_hook_needs_the_standard_library_alone() -> None:
         "nsyswrap_hook",
         "sitecustomize",
     }
+
+
+TORCH_WITH_MEMORY = """
+class cuda:
+    is_initialized = staticmethod(lambda: {initialized})
+    device_count = staticmethod(lambda: 2)
+    memory_stats = staticmethod(lambda gpu: {{}} if gpu else {stats})
+"""
+STATS = {
+    "allocated_bytes.all.peak": 70,
+    "reserved_bytes.all.peak": 90,
+    "num_alloc_retries": 5,
+    "num_ooms": 1,
+    "other": 3,
+}
+NOTED = {"device": 0, "allocated_bytes": 70, "reserved_bytes": 90, "retries": 5, "failures": 1}
+
+
+@pytest.mark.parametrize(
+    ("initialized", "stats", "noted"),
+    [
+        (True, STATS, {"memory": [NOTED]}),
+        (False, STATS, {}),
+        (True, {"reserved_bytes.all.peak": 1}, {"failures": ["KeyError: 'allocated_bytes.all.peak'"]}),
+    ],
+)
+def test_the_memory_of_pytorch_is_noted_at_the_end(
+    tmp_path: Path, stats: dict[str, int], noted: dict[str, Any], *, initialized: bool
+) -> None:
+    (tmp_path / "torch.py").write_text(TORCH_WITH_MEMORY.format(initialized=initialized, stats=stats))
+    done = run("import torch; print('ran')", tmp_path, hooked=True, NSYSWRAP_HOOK_MEMORY="1")
+    assert (done.stdout, done.stderr) == ("ran\n", "")
+    (facts,) = notes(tmp_path)
+    assert {name: fact for name, fact in facts.items() if name != "pid"} == noted
+    memory = [{"process_id": facts["pid"], **NOTED}]
+    facts_of_run = read(tmp_path).facts(RecordingOptions(memory=True))
+    assert facts_of_run.get("pytorch_memory", []) == (memory if "memory" in noted else [])

@@ -13,6 +13,7 @@ from tiny_export import PID, Row, allocation, call, diagnostic, global_id, kerne
 from nsyswrap import open_capture
 from nsyswrap.analysis.usage import GPU_MEMORY, unknown_frees
 from nsyswrap.api import CaptureReader
+from nsyswrap.base.run_folder import EXPORT, RUN, RunFolder
 from nsyswrap.capture.schema import FREED
 
 REPORT = "gpu_memory"
@@ -199,6 +200,34 @@ def test_bytes_counted_moment_by_moment(tmp_path: Path, seed: int) -> None:
         for name in {*owner.values()}
     }
     assert {row[1] for row in rows_found} == {GPU_MEMORY}
+
+
+MOST = "; PyTorch's tensors took at most 150 B of 160 B reserved"
+NOTED = {"process_id": PID, "device": 0, "allocated_bytes": 150, "reserved_bytes": 160, "retries": 2}
+
+
+@pytest.mark.parametrize(
+    ("noted", "text"),
+    [
+        (
+            [{"process_id": 1}, NOTED],
+            "; PyTorch's tensors took at most 150 B of 160 B reserved, with 2 retries",
+        ),
+        ([{**NOTED, "retries": 0}], "; PyTorch's tensors took at most 150 B of 160 B reserved"),
+        ([{**NOTED, "device": 1}], ""),
+        ([{**NOTED, "retries": 1 << 70}], ""),
+        ([{**NOTED, "allocated_bytes": "150"}], ""),
+        (["text"], ""),
+        ({"process_id": 1}, ""),
+    ],
+)
+def test_what_pytorch_noted_stands_beside_what_the_driver_gave(
+    tmp_path: Path, noted: object, text: str
+) -> None:
+    opened(tmp_path, *example()).path.rename(tmp_path / EXPORT)
+    RunFolder(tmp_path).write(RUN, {"pytorch_memory": noted})
+    verdict = open_capture(tmp_path).report(REPORT).verdict
+    assert verdict == f"GPU 0: at most 170 B of 1.00 kB (17.0 %), from 52 ns on{text}."
 
 
 def recorded(folder: Path, name: str) -> CaptureReader:

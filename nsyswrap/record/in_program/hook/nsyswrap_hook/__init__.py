@@ -16,13 +16,14 @@ STEPS = "NSYSWRAP_HOOK_STEPS"  # the steps to record, as 10-13; without it every
 STEP_AT = "NSYSWRAP_HOOK_STEP_AT"  # what ends a step; without it the optimizers do
 MODULES = "NSYSWRAP_HOOK_MODULES"  # mark modules down to this depth
 GC = "NSYSWRAP_HOOK_GC"  # mark garbage collections
+MEMORY = "NSYSWRAP_HOOK_MEMORY"  # note what PyTorch's allocator held
 NOTES = "NSYSWRAP_HOOK_NOTES"  # folder for the notes of each process
 
 
 def activate() -> None:
     """Wait for the imports that this process is asked to act on."""
     steps = any(name in os.environ for name in (STEPS, STEP_AT, MODULES))
-    if not steps and GC not in os.environ:
+    if not steps and GC not in os.environ and MEMORY not in os.environ:
         return
     from . import imports, notes
 
@@ -31,6 +32,10 @@ def activate() -> None:
         from . import garbage
 
         notes.guarded(garbage.watch)()
+    if MEMORY in os.environ:
+        from . import allocator
+
+        imports.after_import("torch", allocator.watch)
     if not steps:
         return
     imports.after_import("torch", _torch_imported)
