@@ -814,8 +814,7 @@ def _listed(texts: list[str], most: int) -> str:
 
 
 _RETRIED = {
-    "sentence": "the GPU is idle for {idle_ns} in calls on memory; PyTorch ran out {retries:times} and freed "
-    "its cache",
+    "sentence": "the GPU is idle for {idle_ns}; PyTorch ran out of memory {retries:times}",
 }
 _FITTING = {
     "remedy": "Staying within the GPU's memory",

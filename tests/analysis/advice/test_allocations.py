@@ -204,7 +204,7 @@ def test_a_recorded_program_whose_allocator_retries(tmp_path: Path) -> None:
     assert [one.kind for one in advice.facts if one.kind.startswith("memory_")] == ["memory_near_limit"]
     (finding,) = (one for one in advice.findings if one.kind == "allocating")
     assert finding.numbers["retries"] == 5
-    assert words(finding).what.endswith("PyTorch ran out 5 times and freed its cache")
+    assert words(finding).what.endswith("PyTorch ran out of memory 5 times")
     assert words(finding).do.startswith("use smaller batches")
 
 

@@ -149,7 +149,7 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
         "allocating",
         {"gaps": 3, "idle_ns": 690, "inside_ns": 600, "retries": 2, **STEPS},
         "Allocating",
-        "the GPU is idle for 690 ns in calls on memory; PyTorch ran out 2 times and freed its cache",
+        "the GPU is idle for 690 ns; PyTorch ran out of memory 2 times",
         (
             "gaps with calls that allocate or free memory: 1 per step; GPU idle for 600 ns in these calls; "
             "cudaFree also waits for the GPU"
