@@ -265,7 +265,7 @@ def _withheld(why: Finding) -> Iterator[AnswerLine]:
     wording = words(why)
     yield AnswerLine(printable(wording.what), "finding", "bad", heading="No verdict")
     if wording.remedy:
-        yield AnswerLine(f"{wording.remedy} keeps them: {wording.example}", "detail")
+        yield AnswerLine(f"{wording.remedy} can keep them: {wording.example}", "detail")
     yield AnswerLine("Record again; list the problems", "detail", typed="-r diagnostics")
 
 
