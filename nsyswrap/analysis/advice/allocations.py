@@ -33,6 +33,7 @@ from nsyswrap.analysis.usage import (
 )
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.intervals import NOTHING
+from nsyswrap.capture.schema import SPANS
 
 _NEAR = 0.9  # of the memory of the GPU
 _LEAST_STEPS = 6  # fewer show no trend
@@ -113,25 +114,26 @@ def retries(context: AdviceContext) -> list[int]:
     whole = context.capture.whole
     if not whole.has("api") or framework_of(whole) != PYTORCH:
         return []
-    calls = whole.columns("api", "start_ns", "end_ns", "global_tid", "return_value")
-    takes = with_name(whole, _TAKES)
+    frees = with_name(whole, _FREES)
+    if not calls_selected(context.capture, np.flatnonzero(frees)).any():
+        return []  # results are one more pass over all calls: most programs free nothing in their steps
+    calls, takes = whole.columns("api", *SPANS, "global_tid", "return_value"), with_name(whole, _TAKES)
     failed = np.flatnonzero(takes & (calls["return_value"] == _OUT_OF_MEMORY))
     failed = failed[calls_selected(context.capture, failed)]
     if not len(failed):
         return []
-    frees = with_name(whole, _FREES)
     rows = np.flatnonzero(takes | frees)
-    rows = rows[np.lexsort((calls["start_ns"][rows], calls["global_tid"][rows]))]
+    rows = rows[np.argsort(calls["start_ns"][rows], kind="stable")]
     found, begun = list[int](), set(failed.tolist())
-    of_retry: list[int] = []
-    for row in rows[np.isin(calls["global_tid"][rows], calls["global_tid"][failed])].tolist():
-        if of_retry or row in begun:
-            of_retry.append(row)
-        if not of_retry or frees[row] or calls["return_value"][row] == _OUT_OF_MEMORY:
-            continue
-        if frees[of_retry].any() and calls["global_tid"][row] == calls["global_tid"][of_retry[0]]:
-            found.append(int((calls["end_ns"][of_retry] - calls["start_ns"][of_retry]).sum()))
-        of_retry = []
+    for places in rows_by(calls["global_tid"][rows]).values():
+        of_retry: list[int] = []
+        for row in rows[places].tolist() if begun & {*rows[places].tolist()} else ():
+            if of_retry or row in begun:
+                of_retry.append(row)
+            if of_retry and takes[row] and calls["return_value"][row] != _OUT_OF_MEMORY:
+                if frees[of_retry].any():
+                    found.append(int((calls["end_ns"][of_retry] - calls["start_ns"][of_retry]).sum()))
+                of_retry = []
     return found
 
 

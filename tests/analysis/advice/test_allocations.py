@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from advised import STEP_NS, looped, new
 from copy_examples import gpu
-from tiny_export import MEMORY_USE, Row, allocation, call, changed, kernel, nvtx
+from tiny_export import MEMORY_USE, PID, Row, allocation, call, changed, global_id, kernel, nvtx
 
 from nsyswrap.analysis.advice import advice_of
 from nsyswrap.api import CaptureReader, open_capture
@@ -171,6 +171,18 @@ def test_retries_of_an_allocator(tmp_path: Path, calls: list[tuple[str, int]], e
     facts = advice_of(new(tmp_path, *loop, *rows)).facts
     found = [one.numbers for one in facts if one.kind == "memory_retries"]
     assert found == [{"retries": 1, "calls_ns": spent} for spent in expected]
+
+
+def test_a_failure_on_one_thread_is_not_retried_by_another(tmp_path: Path) -> None:
+    calls = [("cudaMalloc", 2, PID), ("cudaFree", 0, PID + 1), ("cudaMalloc", 0, PID + 1)]
+    rows = [
+        call(name, at(1, 100 + 20 * number), at(1, 110 + 20 * number), 50 + number, returnValue=result)
+        for number, (name, result, _) in enumerate(calls)
+    ]
+    rows = [changed(one, globalTid=global_id(PID, tid)) for one, (*_, tid) in zip(rows, calls, strict=True)]
+    loop = looped(call("cudaLaunchKernel", 0, 10, 1), kernel("at::native::k", 10, 900, 1), steps=STEPS)
+    facts = advice_of(new(tmp_path, *loop, *rows)).facts
+    assert "memory_retries" not in {one.kind for one in facts}
 
 
 def test_other_programs_that_run_out_of_memory_have_no_allocator_of_pytorch(tmp_path: Path) -> None:
