@@ -5,7 +5,8 @@ import importlib
 import sys
 from itertools import accumulate
 from pathlib import Path
-from typing import Protocol
+from types import ModuleType, SimpleNamespace
+from typing import Any, Protocol
 
 import pytest
 
@@ -78,3 +79,31 @@ def test_an_optimizer_for_each_parameter(rounds: Rounds) -> None:
     for one in many:
         rounds.constructed(one)
     assert [sum(map(rounds.stepped, many)) for _ in range(3)] == [1, 1, 1]
+
+
+def test_an_optimizer_that_the_compiler_only_reads_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiling, hooks, ended = [False], list[Any](), list[int]()
+
+    class Kind:
+        """PyTorch's base class of optimizers."""
+
+    graph = SimpleNamespace(capture_end=lambda _: None, replay=lambda _: None)
+    torch: Any = ModuleType("torch")
+    torch.compiler = SimpleNamespace(is_compiling=lambda: compiling[0])
+    torch.cuda = SimpleNamespace(CUDAGraph=graph, is_initialized=lambda: False)
+    own: Any = ModuleType("torch.optim.optimizer")
+    own.Optimizer, own.register_optimizer_step_post_hook = Kind, hooks.append
+    for name, module in (("torch", torch), ("torch.optim.optimizer", own)):
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.syspath_prepend(str(HOOK))
+    optimizers = importlib.import_module("nsyswrap_hook.optimizers")
+    monkeypatch.setattr(optimizers.imports, "after_import", lambda *_: None)
+    optimizers.Optimizers(SimpleNamespace(end=ended.append)).watch()
+    first, second = Kind(), Kind()
+    compiling[0] = True
+    read = Kind()
+    hooks[0](read)
+    compiling[0] = False
+    for one in (first, second, first, second):
+        hooks[0](one)
+    assert ended == [0, 1, 0, 1]

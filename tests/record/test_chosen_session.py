@@ -1,0 +1,53 @@
+"""Which session a command is about."""
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from nsyswrap.base.errors import Unavailable, UsageError
+from nsyswrap.base.nsys.options import RecordingOptions
+from nsyswrap.record import session
+
+
+def running(program: int, folder: Path, host: str = "") -> session.Session:
+    return session.Session(
+        folder=os.path.realpath(folder),
+        cwd="/",
+        host=host or socket.gethostname(),
+        pid=program + 1000,
+        began=0,
+        program=program,
+        command=["serve"],
+        label=f"serve{program}",
+        nsys="nsys",
+        version="1",
+        name="n",
+        temporary="/",
+        token="0" * 32,
+        started=1.0,
+        options=RecordingOptions(),
+    )
+
+
+def test_the_only_session_here_or_the_one_that_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    a, b = running(1, tmp_path / "a"), running(2, tmp_path / "b")
+    away = running(3, tmp_path / "c", "elsewhere")
+    alive = [a, away]
+    monkeypatch.setattr(session, "sessions", lambda: list(alive))
+    assert session.choose(None) is a
+    alive.insert(0, b)
+    with pytest.raises(UsageError, match=r"2 sessions are running: 2 \(serve2\), 1 \(serve1\)"):
+        session.choose(None)
+    monkeypatch.chdir(tmp_path)
+    assert [session.choose(name) for name in ("1", "1002", "b", str(tmp_path / "a"))] == [a, b, b, a]
+    with pytest.raises(Unavailable, match="the session runs on elsewhere"):
+        session.choose("3")
+    with pytest.raises(UsageError, match="no session 4 is running"):
+        session.choose("4")
+    alive.clear()
+    with pytest.raises(UsageError, match="no session is running"):
+        session.choose(None)
