@@ -34,6 +34,7 @@ EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 # type checker alone. The
 # plugin for pytest is imported by pytest only.
 NOT_ASKED_FOR = {"nsyswrap_hook", "pip", "pytest", "triton", "typing_extensions"}
+EXTRA = r"(?:nsyswrap|\.)\[([a-z,]+)\]"  # in an install line
 USER_SCRIPT = """
 import nsyswrap
 
@@ -280,3 +281,17 @@ def test_a_user_gets_the_types(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
         ("6", "error", '"device"'),
         ("7", "error", "no_such_option"),
     ], done.stdout
+
+
+def test_install_lines_name_extras_that_exist() -> None:
+    """Pip only warns of an extra that does not exist: what needs it fails later."""
+    texts = (path.read_text(encoding="utf-8") for path in map(ROOT.joinpath, _files_with_install_lines()))
+    named = {extra for text in texts for many in re.findall(EXTRA, text) for extra in many.split(",")}
+    assert {"dev", "parquet"} <= named <= set(EXTRAS)
+
+
+def _files_with_install_lines() -> list[str]:
+    listed = git(
+        ROOT, "ls-files", "*.md", "*.toml", "*.yml", ".ci", "tests/run", ".pre-commit-config.yaml", "nsyswrap"
+    )
+    return [name for name in listed.split() if name.endswith((".md", ".yml", ".py", ".toml", "run"))]
