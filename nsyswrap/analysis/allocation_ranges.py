@@ -19,10 +19,14 @@ FOR_RANGES = {"nvtx": "NVTX ranges", "api": "CUDA calls"}
 
 def allocation_ranges(whole: Capture, held: Allocations) -> tuple[NDArray[Any], list[str]]:
     """Return the number of the range around each allocation, and the paths of the ranges."""
-    call = np.full(whole.count(MEMORY_USE), -1)
     if not all(map(whole.has, FOR_RANGES)):
         return np.zeros(len(held.row), np.int64), [NO_RANGE]
-    pairs = launch_pairs_of(whole, MEMORY_USE)
-    call[pairs.operation] = pairs.api
-    number, paths = call_paths(whole, call[held.row])
+    number, paths = call_paths(whole, allocating_calls(whole, held))
     return np.where(number == MISSING, len(paths), number), [*paths, NO_RANGE]
+
+
+def allocating_calls(whole: Capture, held: Allocations) -> NDArray[Any]:
+    """Return the position of the call that made each allocation; -1 for none."""
+    call, pairs = np.full(whole.count(MEMORY_USE), -1), launch_pairs_of(whole, MEMORY_USE)
+    call[pairs.operation] = pairs.api
+    return call[held.row]

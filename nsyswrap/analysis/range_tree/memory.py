@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nsyswrap.analysis.correlation import launch_pairs_of
+from nsyswrap.analysis.allocation_ranges import allocating_calls
 from nsyswrap.analysis.judged_process import chosen_views
 from nsyswrap.analysis.range_tree.figures import Ints, with_children
 from nsyswrap.analysis.range_tree.tree import NOWHERE, RangeTree, range_tree_of, ranges_around
@@ -59,10 +59,7 @@ def node_memory_of(capture: Capture) -> NodeMemory | None:
     if not whole.has(MEMORY_USE):
         return None
     tree, held = range_tree_of(whole), _selected(capture)
-    call = np.full(whole.count(MEMORY_USE), -1)
-    pairs = launch_pairs_of(whole, MEMORY_USE)
-    call[pairs.operation] = pairs.api
-    around = ranges_around(whole, call[held.row], tree.ranges)
+    around = ranges_around(whole, allocating_calls(whole, held), tree.ranges)
     node_of_range, (place, count) = np.append(tree.node_of_range, NOWHERE), _places(tree)
     node, freeing = (node_of_range[of] for of in (around, _freed_in(tree, around, held.end_ns)))
     depth = place[node] - place[freeing]  # the forward's node can be in no range of its backward
