@@ -62,6 +62,7 @@ def profile(  # noqa: PLR0913 - one parameter for each option of the command
     um_faults: bool = False,
     memory: bool = False,
     gpu_metrics: bool = False,
+    python_lines: bool = False,
     follow_forks: bool = False,
     graphs: str | None = None,
     capture_range: str | None = None,

@@ -277,6 +277,7 @@ _DEFAULTS = {
     "gpu-metrics-device": ("none",),
     "gpu-metrics-devices": ("none",),
     "inherit-environment": ("true",),
+    "python-backtrace": ("none",),
     "sample": ("none",),
     "show-output": ("true",),
     "stats": ("true",),
@@ -295,7 +296,10 @@ _OURS = {
     "output": "-o {}",
 }
 # The only values of some that an option of ours has.
-_OUR_VALUES = dict.fromkeys(("gpu-metrics-device", "gpu-metrics-devices"), ("all", "cuda-visible"))
+_OUR_VALUES = {
+    **dict.fromkeys(("gpu-metrics-device", "gpu-metrics-devices"), ("all", "cuda-visible")),
+    "python-backtrace": ("cuda",),
+}
 # Beginnings of all others, over all versions of nsys.
 _OTHERS = (
     *("backtrace", "capture-range-end", "clock-frequency", "command-file", "cpu-", "cuda-", "cudabacktrace"),

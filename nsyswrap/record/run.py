@@ -144,7 +144,8 @@ def execute(spec: RunSpec, callbacks: Callbacks | None = None) -> Status:
             ended = _start(spec, nsys, private, received, callbacks)
             renamed = private.gather()
             tries_again = not ended.ending.killed or ended.ending.fault != ""
-            failure = reimport(nsys, private, facts) if tries_again else None
+            payloads = spec.options.python_lines
+            failure = reimport(nsys, private, facts, payloads=payloads) if tries_again else None
             ranges = private.split_ranges() if spec.options.capture_range_end else []
             works = ranges or [private.work]
             import_failed = tries_again and not paths.exists(works[0] / REPORT)
@@ -275,13 +276,22 @@ def _publish_range(run: RunFolder, work: Path, facts: dict[str, Any], status: St
     recent_runs.note_begun(run.path)
 
 
-def reimport(nsys: Nsys, private: WorkFolders, facts: dict[str, Any]) -> NsyswrapError | None:
-    """Import and export a recording if nsys failed to; return the error if this fails too."""
+def reimport(
+    nsys: Nsys, private: WorkFolders, facts: dict[str, Any], *, payloads: bool = False
+) -> NsyswrapError | None:
+    """Import and export a recording if nsys failed to; return the error if this fails too.
+
+    With ``payloads`` it is exported once more, with those of NVTX events, which nsys itself leaves out.
+    """
     try:
         environment = {**os.environ, guard.MARK: private.token}
         with shielded():
             if command.complete_export(nsys.path, private.output, environment):
                 facts["exported_by"] = "nsyswrap, after nsys failed"
+            report, target = private.output / REPORT, private.output / EXPORT
+            if payloads and paths.exists(report):
+                with suppress(NsyswrapError):  # an older nsys cannot export them
+                    command.export(nsys.path, report, target, environment, payloads=True)
     except NsyswrapError as error:
         return type(error)(private.with_final_paths(error.message), private.with_final_paths(error.hint))
     return None

@@ -1,6 +1,8 @@
 """What nsys is told, what it says, and what makes an export complete."""
 
+import shutil
 import sqlite3
+import subprocess
 from contextlib import closing
 from pathlib import Path
 
@@ -60,6 +62,13 @@ def test_without_tables_the_export_is_still_asked_for() -> None:
 
 def test_what_to_trace() -> None:
     assert argv(RecordingOptions(trace="cuda,cublas")) == ["--stats=true", "--trace=cuda,cublas", *ALWAYS[1:]]
+
+
+def test_stacks_of_python_need_those_of_calls_and_samples_of_the_cpu() -> None:
+    assert argv(RecordingOptions(python_lines=True)) == [
+        *("--stats=true", ALWAYS[0], "--sample=process-tree", ALWAYS[2]),
+        *("--cudabacktrace=kernel:0,memory:0,sync:0", "--python-backtrace=cuda"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -230,6 +239,26 @@ def test_messages_are_quoted_once_with_their_count() -> None:
     said = SAID + 1200 * "Buffer lost.\n" + "Other.\n" + "Other.\n".join(f"{n}\n" for n in range(5))
     assert nsys.quoted(said) == "Buffer lost. (1,200 times); Other. (5 times); 0; and 4 other lines"
     assert nsys.quoted("Generating '/tmp/nsys-report-05f5.qdstrm'\nGenerated:\n    /r/x.nsys-rep\n") == ""
+
+
+@pytest.mark.parametrize("payloads", [True, False])
+def test_an_export_with_the_payloads_of_events(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, payloads: bool
+) -> None:
+    commands: list[list[str]] = []
+
+    def run(command: list[str], *_: object, **__: object) -> subprocess.CompletedProcess[str]:
+        commands.append(command)
+        output = next(word for word in command if word.startswith("--output=")).removeprefix("--output=")
+        shutil.copy(COMPLETE, output)
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(nsys, "run_tool", run)
+    target = tmp_path / "report.sqlite"
+    target.write_bytes(b"that of nsys")
+    nsys.export("nsys", tmp_path / "report.nsys-rep", target, payloads=payloads)
+    assert target.read_bytes() == COMPLETE.read_bytes()
+    assert ("--include-blobs=true" in commands[0]) is payloads
 
 
 def test_a_complete_export() -> None:

@@ -72,6 +72,8 @@ profile --capture-range-end=stop train.py
   to pass it to nsys: --nsys-arg=--capture-range-end=stop
 profile --gpu-metrics-devices=all train.py
   use nsyswrap profile --gpu-metrics train.py
+profile --python-backtrace=cuda train.py
+  use nsyswrap profile --python-lines train.py
 profile --gpu-metrics-device=0 train.py
   use nsyswrap profile --nsys-arg=--gpu-metrics-device=0 train.py
 profile --mpi-impl=openmpi train.py

@@ -104,6 +104,9 @@ _FAULTS = (
     (r".*(?:Importation|Exportation) (?:failed|error).*", "nsys says: {}", ""),
 )
 _NO_SAMPLES = ("--sample=none", "--cpuctxsw=none")
+# nsys takes Python stacks only with those of CUDA calls, and these only while it samples the CPU.
+_CALLS = "--cudabacktrace=kernel:0,memory:0,sync:0"  # those that take at least 0 ns
+_PYTHON_LINES = ("--sample=process-tree", "--cpuctxsw=none", _CALLS, "--python-backtrace=cuda")
 _PROGRESS = re.compile(r"\[\d+/\d+\] \[[^\]]*?(\d+)%\s*\] \S*?\.(nsys-rep|sqlite)")
 _WITHOUT_MEANING = re.compile(r"Generat(ing '|ed:)|\[\d+/\d+\] |Collecting data|\s|Please refer to|https://")
 _MOST_QUOTED, _LONGEST_QUOTED = 3, 200  # lines, characters
@@ -118,7 +121,7 @@ def profile_argv(
     """Return the command line that records ``program`` into ``output``.nsys-rep and .sqlite."""
     argv = [nsys.path, "profile", "--stats=true" if options.stats else "--export=sqlite"]
     trace, *more = _tracing_argv(options)
-    argv += [trace, *_NO_SAMPLES, *more]
+    argv += [trace, *(_PYTHON_LINES if options.python_lines else _NO_SAMPLES), *more]
     if options.gpu_metrics:
         argv.append(nsys.gpu_metrics)
     argv += _range_argv(options.recorded_range)
@@ -303,16 +306,20 @@ def export(
     report: Path,
     target: Path,
     environment: Mapping[str, str] | None = None,
+    *,
+    payloads: bool = False,
 ) -> None:
     """Run ``nsys export`` into ``target``, for at most ``EXPORT_DEADLINE_S`` seconds.
 
+    ``payloads``: with the payloads of NVTX events, which nsys 2025 and newer can export.
     Raises DamagedCapture if nsys fails, leaves a stub or takes longer; OutputError if the disk is full or
     ``target`` cannot be written; Unavailable if nsys cannot be executed.
     """
     try:
         with temporary_folder(target.parent) as work:
             part = work / "export.sqlite"
-            command = [nsys, "export", "--type=sqlite", f"--output={part}", str(report)]
+            more = ["--include-blobs=true"] if payloads else []
+            command = [nsys, "export", "--type=sqlite", *more, f"--output={part}", str(report)]
             done = run_tool(command, EXPORT_DEADLINE_S, env=environment)
             if reason := check_export(part):
                 raise _export_error(report, target, reason, done.stdout + done.stderr)

@@ -118,7 +118,8 @@ class RecordingOptions:
     ``follow_forks`` also records processes that were forked without an exec. ``steps`` records these steps of
     a training alone, such as ``10-13``; ``step_at`` says what ends a step. After them ``then_stop`` ends the
     program. ``modules`` marks PyTorch's modules down to this depth of their names. ``memory`` records
-    allocations, ``gpu_metrics`` samples counters of the GPUs. ``stats``: nsys also prints its own tables.
+    allocations, ``gpu_metrics`` samples counters of the GPUs, ``python_lines`` records the
+    Python call stacks of CUDA calls. ``stats``: nsys also prints its own tables.
     ``extra``: further arguments for nsys.
     ``keep_environment`` leaves the environment in the export. ``discard_rep`` deletes the .nsys-rep.
     ``share``: who else may read the folder.
@@ -181,6 +182,15 @@ class RecordingOptions:
         plan=18,
         later=True,
         nsys=("gpu-metrics-devices", "gpu-metrics-device"),
+    )
+    python_lines: bool = option(
+        "--python-lines",
+        "Record the Python lines that call CUDA (takes time).",
+        default=False,
+        rare=True,  # the report that needs it names it
+        plan=19,
+        later=True,
+        nsys=("python-backtrace",),
     )
     follow_forks: bool = option(
         "--follow-forks",

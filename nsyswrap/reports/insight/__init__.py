@@ -17,6 +17,7 @@ NAMES = (
     "kernel_histogram",
     "kernel_efficiency",
     "gpu_metrics",
+    "python_calls",
     "nvtx_phases",
     "nvtx_tree",
     "module_kern_sum",
