@@ -58,7 +58,9 @@ def test_only_what_runs_between_begin_and_end_has_ranges(
         hook, "BackwardRanges", lambda _: SimpleNamespace(begin=int, give_way=int, settle=int)
     )
     marks = hook._Marks(1)  # noqa: SLF001
-    calls = marks.make(lambda module: [calls(child) for child in module.children.values()])
+    calls: Callable[[Block], Any] = marks.make(
+        lambda module: [calls(child) for child in module.children.values()]
+    )
     model = Block(layer=Block(deep=Block()))
     for step in (lambda: None, marks.begin, marks.end, marks.begin, marks.end):
         step()
