@@ -41,3 +41,10 @@ def test_a_narrow_screen_has_neither_the_gpu_nor_the_day() -> None:
     names = [column.name for column in answers_table(RESULTS, 80).columns]
     assert names == ["run", "program", "judged_busy_percent", "idle_cause", "first_finding"]
     assert "gpus" in [column.name for column in answers_table(RESULTS, 99).columns]
+
+
+def test_details_that_several_runs_share_are_left_out() -> None:
+    one, always = RESULTS[0], ["run", "program", "judged_busy_percent", "idle_cause", "first_finding"]
+    names = [column.name for column in answers_table([one], 120).columns]
+    assert set(names) == {*always, "started", "gpus", "step_ns"}
+    assert [column.name for column in answers_table([one, one], 120).columns] == always
