@@ -81,6 +81,9 @@ def few_blocks(context: AdviceContext) -> Iterator[Finding]:
 def last_wave(context: AdviceContext) -> Iterator[Finding]:
     """Yield a finding if the last wave of blocks leaves much of the GPU idle.
 
+    A multiprocessor with one more block than the others works for longer, by the share of that block in its
+    work: blocks at once share its units, so the last one is faster with fewer beside it.
+
     Only kernels of one to three waves that are not known to be limited by memory count, and none that share
     their work among resident blocks themselves.
     """
@@ -101,7 +104,8 @@ def last_wave(context: AdviceContext) -> Iterator[Finding]:
     occupancy = occupancy_of(whole, row[first])
     waves = occupancy.waves
     alone = [not _WITHOUT_WAVES.search(texts[one] or "") for one in name.tolist()]
-    lost = np.where((waves > 1) & (waves <= _WAVES) & alone, occupancy.tail / np.ceil(waves), 0.0)
+    each = size / count
+    lost = np.where((waves > 1) & (waves <= _WAVES) & alone, 1 - each / np.ceil(each), 0.0)
     lost_ns = ns * lost[group]
     last = lost_ns > 0
     if not context.worth(int(lost_ns.sum())):
