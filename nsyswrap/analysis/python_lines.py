@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import rows_by
-from nsyswrap.base.errors import NsyswrapError
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.export import Export
 from nsyswrap.capture.open import open_export
@@ -26,11 +25,10 @@ from nsyswrap.capture.schema import NVTX_MARK, PROCESS_MASK, SPANS
 
 Ints = NDArray[Any]
 
-SCHEMA = "Python Backtrace on CUDA"
 _LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib(?:64)?/python3[.\d]*/|^<(?!stdin|string|ipython)")
-_HEADER = struct.Struct("<2Q16x8x4xI")  # domain and schema; of the payload the number of frames
+_HEADER = struct.Struct("<32x12xI")  # of nsys, then of the stack with the number of its frames
 _FRAME = struct.Struct("<2QI4x")  # ids of function and file, line
-_MOST = 1_000_000  # stacks
+_MOST = 300_000  # stacks: 100 MB
 
 
 class Frame(NamedTuple):
@@ -56,8 +54,8 @@ class CallSites(NamedTuple):
     """The Python lines of API calls, by position among all calls.
 
     ``stack`` has positions in ``stacks``, the innermost frame first; -1 is none. ``traced`` marks the calls
-    whose own stack was taken, ``borrowed`` those on a thread without Python. The others are in
-    one of ``traced``.
+    whose own stack was taken, ``borrowed`` those on a thread without Python. The others are
+    in one of ``traced``.
     """
 
     stack: Ints
@@ -74,10 +72,7 @@ class CallSites(NamedTuple):
 @per_capture
 def call_sites_of(whole: Capture) -> CallSites | None:
     """Return the Python lines of the API calls of a capture; None if no stack was recorded."""
-    try:
-        marks = list(_marks(open_export(whole.path)))
-    except (NsyswrapError, AttributeError):  # an Arrow export answers no SQL
-        marks = []
+    marks = list(_marks(open_export(whole.path)))
     if not marks or not whole.has("api"):
         return None
     numbers: dict[tuple[Frame, ...], int] = {}
@@ -85,47 +80,45 @@ def call_sites_of(whole: Capture) -> CallSites | None:
     time, thread = (np.array(values) for values in list(zip(*marks, strict=True))[:2])
     start, end, tid = whole.columns("api", *SPANS, "global_tid").values()
     stack, traced, borrowed = np.full(len(start), -1), *np.zeros((2, len(start)), bool)
-    by_thread, by_process = rows_by(thread), rows_by(thread & PROCESS_MASK)
-    for (number,), calls in rows_by(tid).items():
-        if (number,) in by_thread:
-            rows = by_thread[number,]
-            at = np.searchsorted(time[rows], start[calls], "right") - 1
-            traced[calls] = (at >= 0) & (time[rows[at]] == start[calls])
-            marked = calls[traced[calls]]
-            marked = marked[np.argsort(start[marked], kind="stable")]
-            around = np.searchsorted(start[marked], start[calls], "right") - 1
-            inside = (around >= 0) & (start[calls] < end[marked[around]]) if len(marked) else traced[calls]
-            stack[calls[inside]] = of_mark[rows[at[inside]]]
-        elif (process := (number & PROCESS_MASK,)) in by_process:
-            rows = by_process[process]
-            rows = rows[np.argsort(time[rows], kind="stable")]
+    by_thread, used = rows_by(tid), [np.empty(0, np.int64)]
+    for key, rows in rows_by(thread).items():
+        calls = by_thread.get(key, used[0])
+        calls = calls[np.lexsort((-end[calls], start[calls]))]
+        at = np.searchsorted(time[rows], start[calls], "right") - 1
+        same = (at >= 0) & (time[rows[at]] == start[calls]) & (np.diff(at, prepend=-1) != 0)
+        latest = np.maximum.accumulate(np.where(same, np.arange(len(calls)), -1))
+        inside = (latest >= 0) & (start[calls] < end[calls[latest]])
+        stack[calls[inside]] = of_mark[rows[at[latest[inside]]]]
+        traced[calls] = same
+        used.append(rows[at[same]])
+    met = np.sort(np.concatenate(used))
+    if not len(met):
+        return None
+    by_process = rows_by(thread[met] & PROCESS_MASK)
+    for (number,), calls in by_thread.items():
+        rows = met[by_process.get((number & PROCESS_MASK,), used[0])]
+        if len(rows) and not traced[calls].any():
             at = np.searchsorted(time[rows], start[calls], "right") - 1
             stack[calls], borrowed[calls] = np.where(at >= 0, of_mark[rows[at]], -1), True
     return CallSites(stack, traced, borrowed, list(numbers))
 
 
 def _marks(export: Export) -> Iterator[tuple[int, int, tuple[Frame, ...]]]:
-    """Yield time, thread and frames of each stack, in order of time."""
-    named = export.select("NVTX_PAYLOAD_SCHEMAS", ("domainId", "int"), ("schemaId", "int"), ("name", "text"))
-    schemas = {(domain, schema) for domain, schema, name in named if name == SCHEMA}
-    if not schemas or "binaryData" not in export.tables.get("NVTX_EVENTS", ()):
-        return
+    """Yield time, thread and frames of each payload that can be a stack, in order of time.
+
+    Other payloads of this layout begin with no call. Their schemas are not read: redacting may rename them.
+    """
     known: dict[bytes, tuple[Frame, ...]] = {}
-    rows = export.rows(
-        "SELECT start, globalTid, domainId, binaryData FROM NVTX_EVENTS WHERE eventType = "  # noqa: S608 - numbers
-        f"{NVTX_MARK} AND typeof(binaryData) = 'blob' ORDER BY start LIMIT {_MOST}"
-    )
-    for start, thread, domain, data in rows:
-        if len(data) < _HEADER.size or (domain, _HEADER.unpack_from(data)[1]) not in schemas:
-            continue
+    for kind, start, thread, data in export.payloads(_MOST):
         body = data[_HEADER.size :]
-        if body not in known:
-            count = min(_HEADER.unpack_from(data)[2], len(body) // _FRAME.size)
-            known[body] = tuple(_frames(export.strings, body, count))
-        if known[body] and isinstance(start, int) and isinstance(thread, int):
+        count = _HEADER.unpack_from(data)[0] if body else 0
+        is_whole = count and kind == NVTX_MARK and len(body) == count * _FRAME.size
+        if is_whole and isinstance(start, int) and isinstance(thread, int):
+            if body not in known:
+                known[body] = tuple(_frames(export.strings, body))
             yield start, thread, known[body]
 
 
-def _frames(strings: dict[int, str], body: bytes, count: int) -> Iterator[Frame]:
-    for function, file, line in _FRAME.iter_unpack(body[: count * _FRAME.size]):
+def _frames(strings: dict[int, str], body: bytes) -> Iterator[Frame]:
+    for function, file, line in _FRAME.iter_unpack(body):
         yield Frame(html.unescape(strings.get(function, "?")), html.unescape(strings.get(file, "?")), line)

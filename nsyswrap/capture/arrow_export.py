@@ -135,6 +135,16 @@ class ArrowExport(Export):
         """Raise NotACapture: only an SQLite export answers queries."""
         raise NotACapture(f"{self.path} is not an SQLite export", "export the .nsys-rep to .sqlite")
 
+    def _payloads(self, columns: Sequence[str], most: int) -> list[tuple[Any, ...]]:
+        file = self._files["NVTX_EVENTS"]
+        with self._damage_of(file.path):
+            *numbers, blobs = file.read(columns)
+            plain = [one.dictionary_decode() if pa.types.is_dictionary(one.type) else one for one in blobs]
+            parts = [*numbers, [_as_bytes(one) for one in plain]]
+            read = [[cell for chunk in chunks for cell in chunk.to_pylist()] for chunks in parts]
+        rows = [row for row in zip(*read, strict=True) if isinstance(row[-1], bytes)]
+        return sorted(rows, key=lambda row: row[1])[:most]
+
     def damage(self, patience_s: float) -> str | None:
         """Return the first file that cannot be read and why, empty if all can; None if it takes longer."""
         deadline = monotonic() + patience_s

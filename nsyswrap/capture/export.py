@@ -211,6 +211,17 @@ class Export:
         columns = self._checked(table, wanted, self._from_rows(table, wanted))
         return list(zip(*(_cells(columns[name]) for name, _ in wanted), strict=True))
 
+    def payloads(self, most: int) -> list[tuple[Any, ...]]:
+        """Return event type, start, thread and binary payload of the first NVTX events that have one."""
+        columns = ("eventType", "start", "globalTid", "binaryData")
+        if not {*columns} <= {*self.tables.get("NVTX_EVENTS", ())}:
+            return []
+        return self._payloads(columns, most)
+
+    def _payloads(self, columns: Sequence[str], most: int) -> list[tuple[Any, ...]]:
+        what = f"{', '.join(columns)} FROM NVTX_EVENTS WHERE typeof(binaryData) = 'blob'"
+        return self.rows(f"SELECT {what} ORDER BY start LIMIT {most}")
+
     @property
     def strings(self) -> dict[int, str]:
         """Texts of StringIds by id, read once."""

@@ -209,11 +209,10 @@ def nvml_samples(*samples: tuple[int, int], type_id: int = 7, every: int = 10) -
     return [*names, *events, *values]
 
 
-def python_stack(start: int) -> list[Row]:
+def python_stack(start: int) -> Row:
     """The call stack of Python that nsys takes as a call begins; without a text, its frame has no name."""
-    data = struct.pack("<4Q Q2I 2QI4x", 1, 5, 40, 32, 1, 1, 1, 1, 1, 3)
-    schemas = row("NVTX_PAYLOAD_SCHEMAS", domainId=1, schemaId=5, name="Python Backtrace on CUDA")
-    return [schemas, nvtx(None, start, None, eventType=34, domainId=1, binaryData=data)]
+    data = struct.pack("<4Q Q2I 2QI4x", 1, 5, 40, 32, 1, 1, 1, 2**40, 2**40, 3)
+    return nvtx(None, start, None, eventType=34, domainId=1, binaryData=data)
 
 
 def enums() -> list[Row]:
@@ -232,7 +231,7 @@ def everything() -> list[Row]:
         *(*_launches(), *_copies(), *enums()),
         *(nvtx("step", 0, 100), nvtx("part", 0, 20, domainId=1), domain("library", 1)),
         nvtx("job", 10, 90, eventType=60),
-        *python_stack(40),
+        python_stack(40),
         nvtx('nsyswrap.measure {"name":"step","host_ns":95,"cuda_ns":60}', 101, None, eventType=34),
         *(um_cpu_fault(4096, 5), um_gpu_fault(4096, 15, 18)),
         *(line for number, name in enumerate(METRICS) for line in metric(name, number, *[50] * 40)),

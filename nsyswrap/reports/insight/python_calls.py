@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.arrays.groups import rows_by
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, gpu_operations_of, selected_ns
 from nsyswrap.analysis.names import CLASSES, SYNCHRONISE, call_classes, call_names, name_codes, with_name
-from nsyswrap.analysis.python_lines import CallSites, call_sites_of
-from nsyswrap.base.errors import NotInCapture
+from nsyswrap.analysis.python_lines import CallSites, Frame, call_sites_of
 from nsyswrap.base.units import Unit, percent
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import SPANS
@@ -31,10 +30,7 @@ from nsyswrap.reports.table import Column, Report, Result, Schema, Values
 LAUNCH, WAIT = "kernel", "wait"
 _MOST_LINES, _MOST_NAMES = 3, 10
 _COPIES = re.compile("cu(da)?Memcpy")
-_HOW = (
-    "nsyswrap profile --python-lines, or nsys export --type sqlite --include-blobs true of a recording with "
-    "--python-backtrace=cuda"
-)
+_HOW = "record with nsyswrap profile --python-lines, or export with nsys export --include-blobs true"
 
 
 class _Row(NamedTuple):
@@ -59,10 +55,10 @@ class _Calls(NamedTuple):
 
 
 def compute(capture: Capture) -> Result:
-    """Return the lines of kernels, then those of waits, each by time. Raises NotInCapture without stacks."""
+    """Return the lines of kernels, then those of waits, each by time; none without stacks."""
     sites = call_sites_of(capture.whole)
     if sites is None:
-        raise NotInCapture("no call stacks of Python", _HOW, source=capture.source, report=SCHEMA.name)
+        return Result({column.name: [] for column in SCHEMA.columns}, (f"no call stacks of Python: {_HOW}",))
     operations = gpu_operations_of(capture)
     kernels = np.flatnonzero((operations.kind == KINDS.index(KERNEL)) & (operations.call >= 0))
     codes, labels = name_codes(capture.whole, KERNEL)
@@ -87,9 +83,9 @@ def compute(capture: Capture) -> Result:
 def _rows(calls: _Calls, sites: CallSites) -> Iterator[_Row]:
     """Yield the lines with most time of each name, the name with most time first."""
     totals = np.bincount(calls.codes, calls.ns, len(calls.texts))
-    numbers: dict[str, int] = {}
-    of_stack = [numbers.setdefault(sites.site(i).label, len(numbers)) for i in range(len(sites.stacks))]
-    line, labels = np.append(np.array(of_stack, np.int64), -1)[calls.stack], list(numbers)
+    numbers: dict[Frame, int] = {}
+    of_stack = [numbers.setdefault(sites.site(i), len(numbers)) for i in range(len(sites.stacks))]
+    line, frames = np.append(np.array(of_stack, np.int64), -1)[calls.stack], list(numbers)
     found: dict[int, list[tuple[int, int, NDArray[Any]]]] = {}
     for (code, number), rows in rows_by(calls.codes, line).items():
         if number >= 0:
@@ -99,7 +95,7 @@ def _rows(calls: _Calls, sites: CallSites) -> Iterator[_Row]:
             longest = calls.innermost[rows[np.argmax(calls.ns[rows])]]
             share = -100 * spent / max(float(totals[code]), 1.0)
             inner = sites.stacks[longest][0].label if longest >= 0 else None
-            yield _Row(calls.kind, calls.texts[code], len(rows), -spent, share, labels[number], inner)
+            yield _Row(calls.kind, calls.texts[code], len(rows), -spent, share, frames[number].label, inner)
 
 
 SCHEMA = Schema(
