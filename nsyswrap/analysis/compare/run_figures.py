@@ -19,15 +19,20 @@ from nsyswrap.analysis.compare.module_rows import module_rows
 from nsyswrap.analysis.compare.rows import SteadyWindows, api_rows, bounded, copy_rows, range_rows
 from nsyswrap.analysis.compare.setup import setup_of
 from nsyswrap.analysis.compare.step_rows import budget_rows, launch_rows, step_rows, total_rows
+from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.energy import energy_of
+from nsyswrap.analysis.gpu_operations import KINDS
 from nsyswrap.analysis.judged_process import READS as JUDGED
 from nsyswrap.analysis.judged_process import JudgedProcess, judged_processes
+from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.steps import choices_of
 from nsyswrap.base.run_folder import RunFolder, run_of
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.selection import ViewOptions
 
 _SHAPE = tuple(f"{field}_{axis}" for field in ("grid", "block") for axis in "xyz")
+# What operations and their launches are made of, and no row.
+_JOINED = ("correlation_id", "global_pid", "device_id", "context_id", "stream_id", "graph_node_id")
 _READS = {
     **JUDGED,
     "kernel": (*JUDGED["kernel"], *_SHAPE),
@@ -48,7 +53,13 @@ def run_figures(capture: Capture, label: str = "") -> RunFigures:
                 view.whole.columns(kind, *fields)  # each table in one pass
         folder = run_of(capture.source)
         run = RunFolder(folder).read_run() if folder else {}
-        processes = sorted(judged_processes(view), key=_busy_ns, reverse=True)
+        judged = judged_processes(view)
+        for process in judged if len(judged) > 1 else ():  # a process alone can be the whole view
+            process.finish()
+        processes = sorted(judged, key=_busy_ns, reverse=True)
+        step = median_step(processes[0]) if processes else None
+        setup = setup_of(view, run)
+        _release(view)
         windows = SteadyWindows.of(processes)
         rows: dict[Key, RowFigures] = {}
         left_out: dict[Group, int] = {}
@@ -67,7 +78,6 @@ def run_figures(capture: Capture, label: str = "") -> RunFigures:
             made, more = bounded(every)
             rows |= made
             left_out |= {group: more} if more else {}
-        step = median_step(processes[0]) if processes else None
         label = label or str(capture.source)
         # The steps are those of the process with most GPU work, as the answer has them.
         steps = int(processes[0].steps.steady.sum()) if processes and processes[0].steps.has_steady else 0
@@ -80,6 +90,14 @@ def run_figures(capture: Capture, label: str = "") -> RunFigures:
             choices=cache(lambda: choices_of(again(""))),
             judged_by=lambda loop: run_figures(again(loop), label),
         )
+
+
+def _release(view: Capture) -> None:
+    """Make the launches, and free what no row needs after them: columns of kernels are the largest."""
+    launches_of(view.whole)
+    view.whole.release_columns({**dict.fromkeys(KINDS, _JOINED), "api": ("correlation_id",)})
+    if not view.whole.has("nvtx"):  # ranges are joined to launches, too
+        view.whole.release(launch_pairs_of)
 
 
 def _again(path: Path, source: Path, view: ViewOptions, loop: str) -> Capture:
