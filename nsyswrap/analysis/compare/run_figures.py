@@ -82,7 +82,7 @@ def run_figures(capture: Capture, label: str = "") -> RunFigures:
         # The steps are those of the process with most GPU work, as the answer has them.
         steps = int(processes[0].steps.steady.sum()) if processes and processes[0].steps.has_steady else 0
         energy = energy_of(view, processes[0]) if processes else None
-        setup = replace(setup_of(view, run), step_joules=energy.step_joules if energy else None)
+        setup = replace(setup, step_joules=energy.step_joules if energy else None)
         again = partial(_again, capture.path, capture.source, capture.view)
         return RunFigures(
             *(label, setup, rows, steps, left_out, step),
