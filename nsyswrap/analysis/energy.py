@@ -26,6 +26,7 @@ _FEWEST = 2  # samples
 _A_SECOND = 10  # samples, as many as the recorder takes
 _LAST_OF_MOMENT = (8, 0)  # compute capability
 _COVERED = 0.9  # of the time judged
+_LONGEST_S = 60.0  # a sample, on average: times that lie further apart are not those of a recorder
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class _Spent(NamedTuple):
     @classmethod
     def of(cls, seconds: NDArray[Any], power_w: NDArray[Any], counted: float | None = None) -> _Spent | None:
         """Return the energy by samples of the power of the moment; None with too few of them."""
-        if len(seconds) < _FEWEST:
+        if not _in_order(seconds):
             return None
         between = np.diff(seconds) * (power_w[1:] + power_w[:-1]) / 2
         return cls(seconds, np.concatenate(([0.0], np.cumsum(between))), counted)
@@ -64,7 +65,7 @@ class _Spent(NamedTuple):
         Each mean is the difference of the energy at its time and a second before. Before the first sample
         the power is taken to be that of the sample.
         """
-        if len(seconds) < _FEWEST:
+        if not _in_order(seconds):
             return None
         at = np.arange(seconds[0], seconds[-1], 1 / _A_SECOND)
         means = np.interp(at, seconds, power_w)
@@ -82,6 +83,13 @@ class _Spent(NamedTuple):
         """Return the time of these intervals that lies between samples."""
         clipped = (np.clip(times, *self.seconds[[0, -1]]) for times in (end, start))
         return float(np.subtract(*clipped).sum())
+
+
+def _in_order(seconds: NDArray[Any]) -> bool:
+    """Return True if these are enough times of samples, not those of a clock that was set meanwhile."""
+    if len(seconds) < _FEWEST or not (np.diff(seconds) > 0).all():
+        return False
+    return bool(seconds[-1] - seconds[0] <= _LONGEST_S * len(seconds))
 
 
 def energy_of(capture: Capture, main: JudgedProcess) -> Energy | None:

@@ -50,6 +50,12 @@ def test_power_of_the_moment_is_taken_as_it_is(tmp_path: Path) -> None:
     assert energy(capture) == Energy(about(850 / 3), None, 1100, counted=False)
 
 
+@pytest.mark.parametrize("last_ms", [0, -5000, 10**12])
+def test_samples_of_a_clock_that_was_set_have_no_energy(tmp_path: Path, last_ms: int) -> None:
+    samples = [sample(0, power_w=300), sample(last_ms, power_w=300)]
+    assert energy(recorded(tmp_path / "run", [WORK], samples)) is None
+
+
 def test_the_run_is_by_the_counter_of_the_gpu(tmp_path: Path) -> None:
     facts = Conditions((replace(H200, joules=1234.5),))
     capture = recorded(tmp_path / "run", [WORK], sampled(*[300] * 41, every_ms=100), facts)

@@ -1,4 +1,4 @@
-// Unpack what render/page/timeline/content.py packed: columns of numbers, and texts.
+// Unpack what render/page/timeline.py packed: columns of numbers, and texts.
 
 const OLD_BROWSER =
   "This browser cannot unpack the timeline: it lacks DecompressionStream. " +
