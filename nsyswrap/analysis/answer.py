@@ -28,11 +28,13 @@ from nsyswrap.analysis.steps import Steps, loading, parse_choice
 from nsyswrap.analysis.steps.occurrences import LoopLabel
 from nsyswrap.analysis.utilization import Utilization, utilization_of
 from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.info import each_handed_over
 from nsyswrap.capture.intervals import union
 from nsyswrap.capture.per_capture import per_capture
-from nsyswrap.capture.schema import CUDA_COUNT, HANDED_OVER, LAUNCHED, STOPPED_WARNING
+from nsyswrap.capture.schema import BUFFERS, DROPPED, LAUNCHED, STOPPED_WARNING
 
 _EARLY_PERCENT = 5.0  # of the operations that begin before their launch call: the clocks are damaged
+_MOST_BUFFERS = 2  # of CUPTI that a process has not handed over: nsys 2025.3 kept one of 50 each time
 _MOST_LOST = 0.01  # of the launches: as many can be under way when nsys stops
 _MOST_STATES = 2  # that filled an outlier
 
@@ -355,9 +357,16 @@ def _is_cut_at_its_end(whole: Capture, losses: Sequence[str]) -> bool:
     """
     if not all(re.match(STOPPED_WARNING, loss) for loss in losses):
         return False
-    messages = list(map(str, whole.columns("diagnostic", "text")["text"].tolist()))
-    having, given = (sum(bool(re.match(one, text)) for text in messages) for one in (CUDA_COUNT, HANDED_OVER))
-    if not 0 < having <= given or not whole.all_cuda_events:
+    messages = whole.columns("diagnostic", "global_pid", "text")
+    texts = list(map(str, messages["text"].tolist()))
+    if not each_handed_over(zip(messages["global_pid"].tolist(), texts, strict=True)):
+        return False
+    buffers = [match for text in texts for match in re.findall(BUFFERS, text)]
+    dropped = sum(int(count.replace(",", "")) for text in texts for count in re.findall(DROPPED, text))
+    if any(int(asked) - int(given) > _MOST_BUFFERS for given, asked in buffers):
+        return False
+    events = whole.all_cuda_events
+    if not events or dropped > _MOST_LOST * events:
         return False
     operations = gpu_operations_of(whole)
     orphans = int(np.count_nonzero((operations.call < 0) & ~operations.migration))

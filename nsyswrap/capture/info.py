@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -169,13 +170,24 @@ def all_cuda_events(export: Export) -> int | None:
     return counted if counted == exported else 0
 
 
+def each_handed_over(messages: Iterable[tuple[int | None, str]]) -> bool:
+    """Return True if CUPTI gave events of each process with CUDA. Messages are process ids and texts."""
+    messages = list(messages)
+    having, given = (
+        Counter(process for process, text in messages if re.match(pattern, text))
+        for pattern in (schema.CUDA_COUNT, schema.HANDED_OVER)
+    )
+    return bool(having) and having <= given
+
+
 def _all_handed_over(export: Export, messages: Sequence[str]) -> bool:
     """Return True if CUPTI gave all events of each process with CUDA, and the export has them."""
-    having, given, lost = (
-        sum(bool(re.search(pattern, text)) for text in messages)
-        for pattern in (schema.CUDA_COUNT, schema.HANDED_OVER, schema.NOT_HANDED_OVER)
-    )
-    return 0 < having <= given and not lost and bool(all_cuda_events(export))
+    if any(re.search(schema.NOT_HANDED_OVER, text) for text in messages):
+        return False
+    table = schema.EVENTS["diagnostic"].table
+    processes = export.select(table, ("globalPid", "int"), required=False) or [(None,)] * len(messages)
+    of_each = ((process, text) for (process,), text in zip(processes, messages, strict=True))
+    return each_handed_over(of_each) and bool(all_cuda_events(export))
 
 
 def _stopped_by_hook(export: Export, messages: Sequence[str]) -> bool:

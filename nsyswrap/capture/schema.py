@@ -435,6 +435,8 @@ COUNTED = ("api", "kernel", "memcpy", "memset")
 # if CUPTI has handed over what it had: nsys says so of each process, and what is missing of it.
 STOPPED_WARNING = r"Not all \w+ events might have been collected"
 HANDED_OVER = r"Number of CUPTI events produced:"
+BUFFERS = r"CUPTI buffers:\s*(\d{1,9}) of (\d{1,9})\b"  # that CUPTI has handed over
+DROPPED = r"Number of incomplete CUPTI events dropped:\s*(\d[\d,]{0,25})"
 NOT_HANDED_OVER = r"Some CUPTI events might be missing|incomplete CUPTI events dropped"
 LAUNCHED = (
     "Process was launched by the profiler"  # of the program; before time 0 if the recording began later

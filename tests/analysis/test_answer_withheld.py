@@ -62,6 +62,15 @@ def test_a_recording_of_a_program_at_work_has_a_verdict(tmp_path: Path) -> None:
             198,
             (diagnostic("Number of CUDA events collected: 1.", severity=1),),
         ),  # by a process that was killed
+        (199, (diagnostic("Number of incomplete CUPTI events dropped: 1,770.", severity=1),)),
+        (199, (diagnostic("CUPTI buffers: 3 of 50. Some CUPTI events might be missing.", severity=1),)),
+        (
+            199,
+            (  # what one process handed over twice says nothing of another one
+                diagnostic("Number of CUPTI events produced: 400, CUPTI buffers: 50.", severity=1),
+                changed(diagnostic("Number of CUDA events collected: 0.", severity=1), globalPid=7 << 24),
+            ),
+        ),
     ],
 )
 def test_a_recording_that_lacks_more_has_none(tmp_path: Path, kernels: int, more: tuple[Row, ...]) -> None:

@@ -13,6 +13,7 @@ from tiny_export import (
     NVTX,
     Row,
     call,
+    changed,
     diagnostic,
     domain,
     global_id,
@@ -350,6 +351,14 @@ def test_no_event_is_missing_if_cupti_gave_all(
     said = (f"Number of CUDA events collected: \t{counted}.", *messages)
     rows = kernel("k", 0, 5), diagnostic(text), *(diagnostic(one, severity=1) for one in said)
     assert [(found.text, found.loss) for found in opened(tmp_path, *rows).diagnostics] == [(text, lost)]
+
+
+def test_events_of_one_process_can_be_missing_though_another_gave_its_own_twice(tmp_path: Path) -> None:
+    text = "Not all CUDA events might have been collected."
+    mine = (diagnostic(one, severity=1) for one in (GIVEN, GIVEN, "Number of CUDA events collected: 1."))
+    other = changed(diagnostic("Number of CUDA events collected: 0.", severity=1), globalPid=7 << 24)
+    found = opened(tmp_path, kernel("k", 0, 5), diagnostic(text), *mine, other).diagnostics
+    assert [(one.text, one.loss) for one in found] == [(text, True)]
 
 
 SAMPLES = "Some events (\t27) were lost. Certain charts may be wrong. Try to decrease sampling rate."
