@@ -2,12 +2,11 @@
 
 A row is what one process allocated on a device in one range, or module. The range is the innermost one
 around the call that allocated. "At Peak" is what its allocations held when those of its process, device and
-kind were largest: these add up to that peak. Held at the end is what was not freed until then. What was
-allocated before the recording began is not known, nor are the context and the code of the program, which take
-some 100 MB each on a GPU.
+kind were largest: these add up to that peak. Held at the end is what was not freed until then. Memory from
+before the recording is missing. So are the context and the code of the program, some 100 MB each on a GPU.
 
-A framework that keeps freed memory for itself, as PyTorch does, holds it: figures are those of its segments,
-not of tensors. The line below the rows has the highest figures of PyTorch's own allocator, where the program
+A framework that caches freed memory, as PyTorch does, still holds it: figures are those of its segments, not
+of tensors. The line below the rows has the highest figures of PyTorch's own allocator, where the program
 ended by itself. In a selected time, allocations are those made in it, and the peak is that of it.
 """
 

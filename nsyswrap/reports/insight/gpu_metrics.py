@@ -1,4 +1,4 @@
-"""What the counters of the GPU say: SM, tensor core, DRAM and PCIe activity of kernels, modules and steps.
+"""Counters of the GPU: SM, tensor core, DRAM and PCIe activity of kernels, modules and steps.
 
 nsys samples the counters (profile --gpu-metrics), by default 10,000 times a second. A sample counts for a row
 if nothing else ran on the GPU in its time, and the row's operations ran in at least 95 % of it. Rows with
@@ -6,11 +6,11 @@ fewer than 30 such samples are unsampled: their kernels are too short, or too fe
 samples that lie wholly inside it, idle time included.
 
 Percentages are of the peak that a GPU can sustain. Modules are those of nvtx_tree with what is inside them,
-their layers together, as in layers.*.mlp. Near says which roof counters are close to: compute if tensor cores
-or the issue of instructions reach 60 %, memory if reads and writes of DRAM together do and are more, else
+their layers together, as in layers.*.mlp. Near is the roof that counters approach: compute if tensor cores
+or the issue of instructions reach 60 %, memory if reads plus writes of DRAM reach 60 % and are higher, else
 neither. Roof says what bounds the kernel by its operations for each byte, as in kernel_efficiency.
 
-Counters are of a whole GPU. If other programs use it, too, their work is in the figures.
+Counters cover the whole GPU, with the work of other programs that use it.
 """
 
 from __future__ import annotations

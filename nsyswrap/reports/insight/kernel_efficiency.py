@@ -2,9 +2,9 @@
 
 A row is a kernel with one grid, one block and one use of registers and shared memory. Blocks per
 multiprocessor and what limits them follow from the rules of CUDA's occupancy calculator. FLOPs and bytes are
-known of operations of PyTorch with recorded shapes (``profile --modules``); a rate is the work of the kernels
-that have it by their time. Peaks are those that ``doctor --probe --peaks`` measured before the run, if any;
-else those of dense matrices at the GPU's highest clock.
+known for PyTorch operations with recorded shapes (``profile --modules``). A rate is the work of the kernels
+with known work by their time. Peaks are those that ``doctor --probe --peaks`` measured before the run, if
+any; else those of dense matrices at the GPU's highest clock.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """GPU idle time that launch calls cause, by stream.
 
-Exposed is the part of a process' idle time on a device during the launch of the next operation: from the
-call's start to the start on the GPU. This includes profiler overhead. Launches during GPU work expose
-nothing, however long they take. First launches of a kernel have a column of their own, as they can load it.
+Exposed is the GPU idle time of a process on a device during the launch of the next operation, from the start
+of the call to the start on the GPU. It includes profiler overhead. Launches during GPU work expose nothing,
+however long they take. The first launch of a kernel can load it, and counts in a separate column.
 """
 
 from __future__ import annotations

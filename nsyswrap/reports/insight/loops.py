@@ -1,15 +1,15 @@
 """Loops of each process: how long their steps take, the gaps between them, and what runs outside CUDA graphs.
 
 A loop is what a process repeats: an NVTX range, or a sequence of GPU operations. The first row of a process
-is the loop that the screen judges, in its steady steps. Of the others every step counts. After them come the
+is the loop that the screen judges, in its steady steps. In other loops every step counts. After them come the
 launches of CUDA graphs, each with the time of its GPU work, and the GPU work outside of all steps above.
 
 The server of a language model often has two loops: many short steps that write a token each, often by a CUDA
 graph, and longer ones that read the prompts. They have names only where NVTX ranges name them.
 
 The GPU work of a step is what its calls launched. A gap lasts from the end of that work to the start of the
-work of the next step of the same loop; 0 if that started before. Work of other loops in a gap is part of it:
-the gaps of the short steps show how long the longer ones hold them up. The 99th percentile is the least
+work of the next step of the same loop; 0 if that started before. A gap includes the work of other loops: the
+gaps of the short steps show how long the longer steps delay them. The 99th percentile is the least
 duration that 99 % of the steps do not exceed.
 """
 

@@ -1,11 +1,11 @@
 """Copies and memsets by direction, kind of memory and size: bytes, time and bandwidth.
 
 Bandwidth is the sum of the bytes over the sum of the durations, in bytes/s; 1 GB is 10^9 bytes. The
-throughput column of nsys divides integers and is too low. Operations whose duration is not that of the
-transfer are excluded, and counted: those that took no time, those that are faster than the GPU's memory, and
-peer copies through the host, of which nsys times one piece.
+throughput column of nsys divides integers and is too low. Operations without a true duration are excluded and
+counted: those that took no time, those faster than the GPU's memory, and peer copies through the host, of
+which nsys times one piece.
 
-Of an operation that a time window cuts, sums have the time inside, and bytes in proportion to it. Counts and
+If a time window cuts an operation, sums have the time inside the window, and bytes in proportion. Counts and
 medians are of whole operations.
 
 The peak is known only for the GPU's own memory. A copy inside a GPU reads and writes each byte, so its peak
