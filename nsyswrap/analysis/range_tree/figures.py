@@ -117,9 +117,9 @@ class TreeFigures:
         """The time of all kernels."""
         return int(self.own_ns.sum())
 
-    def children(self, node: int) -> list[int]:
-        """Return the children of a node, or the roots, with GPU time: the most time first."""
-        rows = np.flatnonzero((self.tree.parent == node) & (self.total_ns[:-1] > 0))
+    def children(self, node: int, among: NDArray[np.bool_]) -> list[int]:
+        """Return the children of a node, or the roots, among some of all nodes: the most time first."""
+        rows = np.flatnonzero((self.tree.parent == node) & among[:-1])
         return sorted(rows.tolist(), key=lambda row: (-int(self.total_ns[row]), self.tree.names[row]))
 
 

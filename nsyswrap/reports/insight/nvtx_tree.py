@@ -22,8 +22,8 @@ their names are one row, as in "step *". So are other ranges inside one range th
 end of their names, if each is there once. A range that was open when the recording ended is "(not ended)".
 
 With recorded allocations (profile --memory), the table has their GPU memory, too. It belongs to the innermost
-range around the call, and only what was allocated in the selected time counts. PyTorch keeps freed memory for
-itself: it allocates where its cache grows.
+range around the call, and only what was allocated in the selected time counts. A range that allocates has a
+row without GPU work, too. PyTorch keeps freed memory for itself: it allocates where its cache grows.
 """
 
 from __future__ import annotations
@@ -82,12 +82,14 @@ class _Waiting(NamedTuple):
 def compute(capture: Capture, depth: int, min: int) -> Result:  # noqa: A002 - as users ask for it
     """Return the rows from the roots down, siblings by GPU time."""
     figures, memory = tree_figures_of(capture), node_memory_of(capture)
-    large = figures.total_ns >= figures.whole_ns * min / _ALL
+    used = figures.total_ns > 0
+    large = used & (figures.total_ns >= figures.whole_ns * min / _ALL)
     if memory:
         allocated = memory.allocated_bytes
+        used |= allocated > 0
         large |= (allocated > 0) & (allocated >= memory.held.bytes.sum() * min / _ALL)
-    rows = [*_rows(figures, depth, large), *_outside(figures)]
-    left_out = int((figures.total_ns[:-1] > 0).sum()) - sum(not row.name.startswith("(") for row in rows)
+    rows = [*_rows(figures, depth, used, large), *_outside(figures, memory)]
+    left_out = int(used[:-1].sum()) - sum(not row.name.startswith("(") for row in rows)
     columns = zip(*(row.figures for row in rows), strict=True) if rows else [()] * len(_FIGURES)
     values = dict(zip(_FIGURES, (np.array(column, np.int64) for column in columns), strict=True))
     flop_per_s, peak_percent = _work(capture, figures, rows).rates()
@@ -128,9 +130,11 @@ def _memory(memory: NodeMemory | None, rows: list[_Row]) -> dict[str, Values]:
     return {name: np.array(column, np.int64) for name, column in values.items()}
 
 
-def _rows(figures: TreeFigures, most: int, large: NDArray[np.bool_]) -> Iterator[_Row]:
+def _rows(
+    figures: TreeFigures, most: int, used: NDArray[np.bool_], large: NDArray[np.bool_]
+) -> Iterator[_Row]:
     """Yield the rows from the roots down. Ranges can be nested deeper than Python functions."""
-    waiting = _below(figures, NOWHERE, large)
+    waiting = _below(figures, NOWHERE, used, large)
     while waiting:
         nodes, path, is_range = waiting.pop()
         total, own, *others = _figures(figures, nodes)
@@ -138,12 +142,14 @@ def _rows(figures: TreeFigures, most: int, large: NDArray[np.bool_]) -> Iterator
         values = (total, own if has_rows_below else total, *others)
         yield _Row(path[-1], len(path) - 1, "/".join(path), nodes, values)
         if has_rows_below:
-            waiting += _below(figures, nodes[0], large)
+            waiting += _below(figures, nodes[0], used, large)
 
 
-def _below(figures: TreeFigures, node: int, large: NDArray[np.bool_]) -> list[_Waiting]:
+def _below(
+    figures: TreeFigures, node: int, used: NDArray[np.bool_], large: NDArray[np.bool_]
+) -> list[_Waiting]:
     """Return the rows below a node, the last one first."""
-    children = figures.children(node)
+    children = figures.children(node, used)
     rows = [_Waiting([child], figures.tree.path(child), is_range=True) for child in children if large[child]]
     if small := [child for child in children if not large[child]]:
         path = (*figures.tree.path(node), f"({len(small):,} more)")
@@ -151,9 +157,9 @@ def _below(figures: TreeFigures, node: int, large: NDArray[np.bool_]) -> list[_W
     return rows[::-1]
 
 
-def _outside(figures: TreeFigures) -> Iterator[_Row]:
+def _outside(figures: TreeFigures, memory: NodeMemory | None) -> Iterator[_Row]:
     values = _figures(figures, [NOWHERE])
-    if any(values):
+    if any(values) or (memory and memory.allocated_bytes[NOWHERE] > 0):
         name = outside_label(figures.tree)
         yield _Row(name, 0, name, [NOWHERE], values)
 

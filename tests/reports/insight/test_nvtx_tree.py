@@ -320,6 +320,24 @@ def test_a_range_with_little_gpu_time_and_much_memory_has_a_row(tmp_path: Path) 
     ]
 
 
+def test_memory_without_gpu_work_has_rows_too(tmp_path: Path) -> None:
+    """A model is loaded before the first kernel, and 3 B in no range."""
+    rows = [
+        nvtx("load model", 0, 30),
+        nvtx("step", 100, 200),
+        *(call("cudaMalloc", start - 1, start, start) for start in (20, 50)),
+        allocation(20, 20, 60, correlationId=20),
+        allocation(50, 50, 3, correlationId=50),
+        call("cudaLaunchKernel", 110, 111, 110),
+        kernel("k", 120, 130, 110),
+    ]
+    assert memory(opened(tmp_path, *rows)) == {
+        "step": (0, 0, 0),
+        "load model": (60, 60, 0),
+        "(no range)": (3, 3, 0),
+    }
+
+
 def test_without_recorded_memory_there_are_no_columns_of_it(tmp_path: Path) -> None:
     rows = [row for row in allocating() if row.table != MEMORY_USE]
     assert not set(MEMORY) & set(tree_of(opened(tmp_path, *rows))["step"])
