@@ -26,7 +26,7 @@ _FEWEST = 2  # samples
 _A_SECOND = 10  # samples, as many as the recorder takes
 _LAST_OF_MOMENT = (8, 0)  # compute capability
 _COVERED = 0.9  # of the time judged
-_LONGEST_S = 60.0  # a sample, on average: times that lie further apart are not those of a recorder
+_LONGEST_S = 10.0  # between two samples: the recorder takes ten a second
 
 
 @dataclass(frozen=True)
@@ -86,10 +86,9 @@ class _Spent(NamedTuple):
 
 
 def _in_order(seconds: NDArray[Any]) -> bool:
-    """Return True if these are enough times of samples, not those of a clock that was set meanwhile."""
-    if len(seconds) < _FEWEST or not (np.diff(seconds) > 0).all():
-        return False
-    return bool(seconds[-1] - seconds[0] <= _LONGEST_S * len(seconds))
+    """Return True if these are enough times of samples, none after a pause or of a clock that was set."""
+    between = np.diff(seconds)
+    return len(seconds) >= _FEWEST and bool(((between > 0) & (between <= _LONGEST_S)).all())
 
 
 def energy_of(capture: Capture, main: JudgedProcess) -> Energy | None:

@@ -83,6 +83,7 @@ def test_a_step_has_the_mean_power_for_its_time(tmp_path: Path) -> None:
         (kernel("k", 500 * MS, 2499 * MS), sampled(*[300] * 5), None),  # less than 2 s
         (WORK, sampled(*[300] * 4), None),  # samples end 0.5 s before the work
         (WORK, sampled(300), None),
+        (WORK, sampled(300, 300, every_ms=30_000), None),  # a recorder that stood still
         (WORK, [(ms, 0, 1980, 3201, "", 50, 0) for ms in (0, 4000)], None),
         (WORK, sampled(*[300] * 5), True),  # power is that of the whole GPU
     ],
