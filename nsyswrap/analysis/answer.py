@@ -374,12 +374,18 @@ def _is_cut_at_its_end(whole: Capture, losses: Sequence[str]) -> bool:
     return bool(max(lost, orphans) <= _MOST_LOST * len(launches_of(whole)))
 
 
+def _lacks_kernels(whole: Capture) -> bool:
+    """Return True if a program launched kernels, and none is recorded."""
+    if not whole.has("api") or any(map(whole.has, (KERNEL, GRAPH))):
+        return False
+    return bool((call_classes(whole) == CLASSES.index(LAUNCH)).any())
+
+
 def withheld_because(capture: Capture) -> Finding | None:
     """Return why no verdict can be given: events are missing, or times contradict each other."""
     losses = [diagnostic.text for diagnostic in capture.diagnostics if diagnostic.loss]
     if losses:
-        launched = (call_classes(capture.whole) == CLASSES.index(LAUNCH)).any()
-        if launched and not any(map(capture.whole.has, (KERNEL, GRAPH))):
+        if _lacks_kernels(capture.whole):
             return Finding.doubt("kernels_missing", "diagnostics", began_before=_began_before(capture.whole))
         if not _is_cut_at_its_end(capture.whole, losses):
             losses.sort(key=lambda text: "CUDA" not in text)

@@ -171,8 +171,13 @@ def all_cuda_events(export: Export) -> int | None:
 
 
 def each_handed_over(messages: Iterable[tuple[int | None, str]]) -> bool:
-    """Return True if CUPTI gave events of each process with CUDA. Messages are process ids and texts."""
+    """Return True if CUPTI gave events of each process with CUDA, and nsys could import what it gave.
+
+    Messages are process ids and texts.
+    """
     messages = list(messages)
+    if any(text.startswith(schema.IMPORT_ERROR) for _, text in messages):
+        return False
     having, given = (
         Counter(process for process, text in messages if re.match(pattern, text))
         for pattern in (schema.CUDA_COUNT, schema.HANDED_OVER)
