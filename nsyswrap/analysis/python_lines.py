@@ -103,6 +103,11 @@ def call_sites_of(whole: Capture) -> CallSites | None:
     return CallSites(stack, traced, borrowed, list(numbers))
 
 
+def lacking(whole: Capture) -> list[str]:
+    """Return the columns of NVTX events that stacks need and the capture does not have."""
+    return open_export(whole.path).lacking_for_payloads()
+
+
 def _marks(export: Export) -> Iterator[tuple[int, int, tuple[Frame, ...]]]:
     """Yield time, thread and frames of each payload that can be a stack, in order of time.
 

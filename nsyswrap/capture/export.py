@@ -67,6 +67,7 @@ _CHUNK_ROWS = 1000  # larger chunks do not fit the CPU cache and take twice as l
 EXACT = 2**53  # below it floats hold each integer: 104 days in ns, 9 PB
 _SUM = 2**60  # largest sum of a column, which leaves room for those of several tables
 _STEPS = 10_000  # of SQLite between two looks at the clock
+_OF_PAYLOADS = ("eventType", "start", "globalTid", "binaryData")
 _EXPORT_AGAIN = "export the .nsys-rep again with `nsys export`"
 
 
@@ -213,10 +214,11 @@ class Export:
 
     def payloads(self, most: int) -> list[tuple[Any, ...]]:
         """Return event type, start, thread and binary payload of the first NVTX events that have one."""
-        columns = ("eventType", "start", "globalTid", "binaryData")
-        if not {*columns} <= {*self.tables.get("NVTX_EVENTS", ())}:
-            return []
-        return self._payloads(columns, most)
+        return [] if self.lacking_for_payloads() else self._payloads(_OF_PAYLOADS, most)
+
+    def lacking_for_payloads(self) -> list[str]:
+        """Return the columns that payloads need and the export does not have."""
+        return [name for name in _OF_PAYLOADS if name not in self.tables.get("NVTX_EVENTS", ())]
 
     def _payloads(self, columns: Sequence[str], most: int) -> list[tuple[Any, ...]]:
         what = f"{', '.join(columns)} FROM NVTX_EVENTS WHERE typeof(binaryData) = 'blob'"

@@ -165,21 +165,21 @@ SCHEMA = Schema(
     columns=(
         Column("loop", "Loop", Unit.TEXT, "NVTX range or GPU operations that repeat", -1, is_key=True),
         Column("steps", "Steps", Unit.NUMBER, "steps that count; empty outside of them", -1),
-        Column("avg_ns", "Avg", Unit.NS, "mean duration of a step", 1),
+        Column("avg_ns", "Avg", Unit.NS, "mean duration of a step", 3),
         Column("med_ns", "Med", Unit.NS, "median duration of a step", -1),
-        Column("p99_ns", "P99", Unit.NS, "99th percentile of the durations", -1),
+        Column("p99_ns", "P99", Unit.NS, "99th percentile of the durations", 2),
         Column("gap_med_ns", "Gap Med", Unit.NS, "median time between the GPU work of two steps", -1),
-        Column("gap_p99_ns", "Gap P99", Unit.NS, "99th percentile of these times", -1),
-        Column("busy_percent", "Busy", Unit.PERCENT, "part of the steps in which a GPU worked", 2),
-        Column("gpu_time_percent", "GPU Time", Unit.PERCENT, "share of the GPU time of the process", 3),
+        Column("gap_p99_ns", "Gap P99", Unit.NS, "99th percentile of these times", 1),
+        Column("busy_percent", "Busy", Unit.PERCENT, "part of the steps in which a GPU worked", 4),
+        Column("gpu_time_percent", "GPU Time", Unit.PERCENT, "share of the GPU time of the process", 5),
         Column(
             "outside_graphs_percent",
             "No Graph",
             Unit.PERCENT,
             "GPU time of the loop that no CUDA graph launched; not known without graphs",
-            4,
+            6,
         ),
-        Column("process_id", "PID", Unit.ID, "process of the loop", 5),
+        Column("process_id", "PID", Unit.ID, "process of the loop", 7),
     ),
 )
 

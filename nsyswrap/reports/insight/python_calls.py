@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.arrays.groups import rows_by
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, gpu_operations_of, selected_ns
 from nsyswrap.analysis.names import CLASSES, SYNCHRONISE, call_classes, call_names, name_codes, with_name
-from nsyswrap.analysis.python_lines import CallSites, Frame, call_sites_of
+from nsyswrap.analysis.python_lines import CallSites, Frame, call_sites_of, lacking
 from nsyswrap.base.units import Unit, percent
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import SPANS
@@ -58,7 +58,9 @@ def compute(capture: Capture) -> Result:
     """Return the lines of kernels, then those of waits, each by time; none without stacks."""
     sites = call_sites_of(capture.whole)
     if sites is None:
-        return Result({column.name: [] for column in SCHEMA.columns}, (f"no call stacks of Python: {_HOW}",))
+        trimmed = (f"NVTX_EVENTS has no {column}" for column in lacking(capture.whole))
+        notes = (f"no call stacks of Python: {_HOW}", *trimmed)
+        return Result({column.name: [] for column in SCHEMA.columns}, notes)
     operations = gpu_operations_of(capture)
     kernels = np.flatnonzero((operations.kind == KINDS.index(KERNEL)) & (operations.call >= 0))
     codes, labels = name_codes(capture.whole, KERNEL)
