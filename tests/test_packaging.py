@@ -70,7 +70,7 @@ def third_party(folder: Path) -> dict[str, str]:
     """Return what the files of a folder import from elsewhere, each with a file that does."""
     named: dict[str, str] = {}
     for path in folder.rglob("*.py"):
-        if "programs" not in path.parts:  # the labelled programs ran elsewhere, one of them with jax
+        if not {"programs", "cures"} & {*path.parts}:  # these ran elsewhere, one of them with jax
             places = (path.parent, ROOT / "tests", ROOT / "tests/support", ROOT)
             own = {entry.stem for place in places for entry in place.iterdir()}
             own |= {entry.stem for entry in (ROOT / "nsyswrap/record/doctor/programs").iterdir()}

@@ -49,7 +49,7 @@ def test_both_are_written_and_said(cli: Cli, capture: Path, tmp_path: Path) -> N
     assert "arrows" not in said[0]
     assert "8 arrows from call to GPU work (JSON has none)" in said[1]
     assert said[1].startswith("left out: 1 NVTX event (names of domains")
-    assert said[-1].startswith("wrote 20 Parquet files to events/: 4 kernels, 4 copies, ")
+    assert said[-1].startswith("wrote 22 Parquet files to events/: 4 kernels, 4 copies, ")
     trace = read(tmp_path / "new" / "out.json.gz")
     assert sum(part.name in ("k", "ncclDevKernel_AllReduce()") for part in trace.slices) == 4
     assert (tmp_path / "new" / "out.json.gz").read_bytes()[:2] == b"\x1f\x8b"

@@ -406,7 +406,7 @@ PATIENT_S = 120.0  # of a busy machine
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def virtual(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A virtual environment with distributions that have metadata and no code."""
     folder = tmp_path_factory.mktemp("environment") / "of a project"
     venv.create(folder, symlinks=True)
@@ -428,19 +428,19 @@ def script(folder: Path, first_line: str) -> Path:
     return path
 
 
-def test_versions_of_a_virtual_environment(environment: Path) -> None:
+def test_versions_of_a_virtual_environment(virtual: Path) -> None:
     certain = {"torch": "2.9.0+cu130", "cudnn": "9.13.0.50", "triton": "3.5.0"}
-    assert versions([str(environment / "bin/python"), "train.py"], os.environ, PATIENT_S) == {
+    assert versions([str(virtual / "bin/python"), "train.py"], os.environ, PATIENT_S) == {
         **PYTHON,
         **certain,
     }
 
 
-def test_the_python_of_a_script(environment: Path, tmp_path: Path) -> None:
-    python = environment.with_name("linked") / "bin" / "python3"
+def test_the_python_of_a_script(virtual: Path, tmp_path: Path) -> None:
+    python = virtual.with_name("linked") / "bin" / "python3"
     python.parent.mkdir(parents=True, exist_ok=True)
     if not python.exists():
-        python.symlink_to(environment / "bin" / "python3")
+        python.symlink_to(virtual / "bin" / "python3")
     assert interpreter([str(script(tmp_path, f"#!{python}"))], {}) == str(python)
     assert interpreter([str(script(tmp_path, f"#!{python} -u"))], {}) == str(python)
     assert interpreter(
@@ -459,8 +459,8 @@ def test_a_program_that_is_missing_or_binary() -> None:
     assert interpreter(["true"], os.environ) is None
 
 
-def test_the_environment_of_the_program_decides(environment: Path) -> None:
-    [site] = environment.glob("lib/python*/site-packages")
+def test_the_environment_of_the_program_decides(virtual: Path) -> None:
+    [site] = virtual.glob("lib/python*/site-packages")
     with_path = {**os.environ, "PYTHONPATH": str(site)}
     assert versions([sys.executable], with_path, PATIENT_S)["torch"] == "2.9.0+cu130"
 
@@ -489,11 +489,11 @@ def test_a_pytorch_without_cuda_is_a_cpu_build(tmp_path: Path, lines: str, versi
 
 
 def test_nothing_in_the_current_folder_is_imported(
-    environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    virtual: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "json.py").write_text("open('ran', 'w')")
     monkeypatch.chdir(tmp_path)
-    assert "torch" in versions([str(environment / "bin/python")], os.environ, PATIENT_S)
+    assert "torch" in versions([str(virtual / "bin/python")], os.environ, PATIENT_S)
     assert not (tmp_path / "ran").exists()
 
 

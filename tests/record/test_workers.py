@@ -17,13 +17,14 @@ def work(tasks):
 
 if __name__ == "__main__":
     context = multiprocessing.get_context(sys.argv[1])
-    tasks = context.Queue()
-    workers = [context.Process(target=work, args=(tasks,)) for _ in range(2)]
+    queues = [context.Queue(), context.Queue()]  # one for each: of one, a single worker may take all
+    workers = [context.Process(target=work, args=(tasks,)) for tasks in queues]
     for worker in workers:
         worker.start()
     with nvtx.annotate("hand out"):
-        for task in [*range(40), None, None]:
-            tasks.put(task)
+        for tasks in queues:
+            for task in [*range(20), None]:
+                tasks.put(task)
         for worker in workers:
             worker.join()
 """

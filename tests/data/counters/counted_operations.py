@@ -48,7 +48,7 @@ with torch.inference_mode():
         for _again in range(3):
             every[name](*inputs)
     torch.cuda.synchronize()
-    torch.cuda.profiler.start()  # type: ignore[no-untyped-call]
+    torch.cuda.profiler.start()
     for name, (_, inputs) in work.items():
         begin = time.perf_counter()
         every[name](*inputs)
@@ -57,4 +57,4 @@ with torch.inference_mode():
         for _again in range(0 if "ncu" in sys.argv else max(4, min(400, int(again)))):
             every[name](*inputs)
         torch.cuda.synchronize()
-    torch.cuda.profiler.stop()  # type: ignore[no-untyped-call]
+    torch.cuda.profiler.stop()
