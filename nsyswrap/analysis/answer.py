@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from nsyswrap.analysis.advice import Advice, advice_of
+from nsyswrap.analysis.advice.measurement import began_before, lacks_kernels
 from nsyswrap.analysis.diagnostics.launch_checks import check_launches
 from nsyswrap.analysis.energy import Energy, energy_of
-from nsyswrap.analysis.finding import Finding, Note
-from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, gpu_operations_of, owners_of_gpus
+from nsyswrap.analysis.finding import Finding, FindingKind, Note
+from nsyswrap.analysis.gpu_operations import gpu_operations_of, owners_of_gpus
 from nsyswrap.analysis.judged_process import (
     JudgedProcess,
     judged_processes,
@@ -21,7 +22,6 @@ from nsyswrap.analysis.judged_process import (
     whole_processes,
 )
 from nsyswrap.analysis.launches import launches_of
-from nsyswrap.analysis.names import CLASSES, LAUNCH, call_classes
 from nsyswrap.analysis.nvtx_ranges import xla_broke_import
 from nsyswrap.analysis.step_budget import BUSY, IDLE, TimeBreakdown, shared_budget
 from nsyswrap.analysis.steps import Steps, loading, parse_choice
@@ -31,10 +31,11 @@ from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.info import each_handed_over
 from nsyswrap.capture.intervals import union
 from nsyswrap.capture.per_capture import per_capture
-from nsyswrap.capture.schema import BUFFERS, DROPPED, LAUNCHED, STOPPED_WARNING
+from nsyswrap.capture.schema import BUFFERS, DROPPED, STOPPED_WARNING
 
 _EARLY_PERCENT = 5.0  # of the operations that begin before their launch call: the clocks are damaged
 _MOST_BUFFERS = 2  # of CUPTI that a process has not handed over: nsys 2025.3 kept one of 50 each time
+KERNELS_MISSING: FindingKind = "kernels_missing"
 _MOST_LOST = 0.01  # of the launches: as many can be under way when nsys stops
 _MOST_STATES = 2  # that filled an outlier
 
@@ -170,6 +171,11 @@ class Answer:
     energy: Energy | None = None
 
     @property
+    def lacks_kernels(self) -> bool:
+        """True if the copies that were recorded say nothing of how busy the GPU was."""
+        return self.withheld is not None and self.withheld.kind == KERNELS_MISSING
+
+    @property
     def window_ns(self) -> int:
         """The time judged, summed over devices and processes."""
         return sum(device.window_ns for device in self.devices)
@@ -191,9 +197,13 @@ class Answer:
 
 @per_capture
 def answer_of(capture: Capture) -> Answer:
-    """Return the answer for the selected part of a capture; ``devices`` is empty if no GPU work is there."""
-    processes = judged_processes(capture)
+    """Return the answer for the selected part of a capture.
+
+    ``devices`` is empty if no GPU work is there, or if the kernels were not recorded.
+    """
     withheld = withheld_because(capture)
+    lacks_work = withheld is not None and withheld.kind == KERNELS_MISSING
+    processes = [] if lacks_work else judged_processes(capture)
     advice = Advice([], [], []) if withheld or not processes else advice_of(capture)
     main = main_process(processes)
     devices = tuple(device_times(capture.whole, processes))
@@ -332,21 +342,12 @@ def _outlier(process: JudgedProcess, number: int) -> Outlier:
 
 
 def _start_up(capture: Capture, process: JudgedProcess) -> StartUp:
-    if process.steps.first or _began_before(capture.whole):  # the start-up was not recorded
+    if process.steps.first or began_before(capture.whole):  # the start-up was not recorded
         return StartUp(0, 0)
     starts = [process.steps.window[0], *(int(other.start_ns[0]) for other in process.steps.others)]
     end = max(min(starts), 0)  # times count from the beginning of the recording on
     loads = loading(capture.whole, process.steps.global_pid).within(np.array([0]), np.array([end]))
     return StartUp(end, int(loads[0]))
-
-
-def _began_before(whole: Capture) -> bool:
-    """Return True if the program ran before it was recorded, as a server."""
-    if not whole.has("diagnostic"):
-        return False
-    messages = whole.columns("diagnostic", "timestamp_ns", "text")
-    launched = np.array([str(text).startswith(LAUNCHED) for text in messages["text"].tolist()], bool)
-    return bool((messages["timestamp_ns"][launched] < 0).any())
 
 
 def _is_cut_at_its_end(whole: Capture, losses: Sequence[str]) -> bool:
@@ -374,19 +375,12 @@ def _is_cut_at_its_end(whole: Capture, losses: Sequence[str]) -> bool:
     return bool(max(lost, orphans) <= _MOST_LOST * len(launches_of(whole)))
 
 
-def _lacks_kernels(whole: Capture) -> bool:
-    """Return True if a program launched kernels, and none is recorded."""
-    if not whole.has("api") or any(map(whole.has, (KERNEL, GRAPH))):
-        return False
-    return bool((call_classes(whole) == CLASSES.index(LAUNCH)).any())
-
-
 def withheld_because(capture: Capture) -> Finding | None:
     """Return why no verdict can be given: events are missing, or times contradict each other."""
     losses = [diagnostic.text for diagnostic in capture.diagnostics if diagnostic.loss]
     if losses:
-        if _lacks_kernels(capture.whole):
-            return Finding.doubt("kernels_missing", "diagnostics", began_before=_began_before(capture.whole))
+        if lacks_kernels(capture.whole):
+            return Finding.doubt(KERNELS_MISSING, "diagnostics", began_before=began_before(capture.whole))
         if not _is_cut_at_its_end(capture.whole, losses):
             losses.sort(key=lambda text: "CUDA" not in text)
             return Finding.doubt(

@@ -193,5 +193,5 @@ def _busy(capture: Capture, events: int) -> str:
         return "GPU busy: see .answer"
     answer = answer_of(capture)
     if not answer.devices:
-        return "no GPU work"
+        return "no kernels recorded" if answer.lacks_kernels else "no GPU work"
     return f"GPU busy {percent(answer.share(sum(answer.busy_ns.values())))} of the {answer.scope}"

@@ -270,7 +270,11 @@ def _unknown(capture: Capture, answer: Answer, characters: int) -> list[dict[str
     is_whole = is_whole and command == tuple(capture.info.command)  # without a credential it is another one
     program = command if command and is_whole else _PROGRAM
     lacks: list[tuple[str, list[str]]] = []
-    if not answer.devices and has_gpu_work(capture.whole):
+    if answer.lacks_kernels:
+        lacks.append(
+            ("how busy the GPU was: no kernel was recorded", ["nsyswrap", "report", source, "--advice"])
+        )
+    elif not answer.devices and has_gpu_work(capture.whole):
         whole = ["nsyswrap", "report", source, "--format", "brief"]
         lacks.append(("how busy the GPU was: all GPU work is outside of the selection", whole))
     elif not answer.devices:

@@ -7,7 +7,8 @@ from tiny_export import Row, call, changed, diagnostic, kernel, memcpy, opened
 
 from nsyswrap.analysis.answer import answer_of
 from nsyswrap.api import CaptureReader
-from nsyswrap.reports.answer import answer_lines
+from nsyswrap.render.page import render
+from nsyswrap.reports.answer import answer_lines, as_dict
 from nsyswrap.reports.wording.advice import words
 
 
@@ -81,6 +82,14 @@ def test_a_recording_that_lacks_more_has_none(tmp_path: Path, kernels: int, more
 def test_a_recording_without_the_kernels_has_no_figures(tmp_path: Path) -> None:
     copies = [call("cudaMemcpyAsync", 50, 55, 999), memcpy(1, 60, 80, 8, correlationId=999)]
     capture = recorded(tmp_path, 200, 0, *copies)
-    first, remedy, *_ = map(str, answer_lines(capture, answer_of(capture)))
+    answer = answer_of(capture)
+    first, remedy, *_ = map(str, answer_lines(capture, answer))
     assert first == "No verdict: nsys recorded none of the kernels that the program launched"
     assert "--graphs node" in remedy
+    assert [as_dict(answer)[name] for name in ("part", "busy_percent", "idle_percent")] == [None] * 3
+    known = capture.brief()
+    assert (known["busy_percent"], known["busy_ms"], known["idle_ms"]) == (None, {}, {})
+    assert [one["what"] for one in known["unknown"]] == ["how busy the GPU was: no kernel was recorded"]
+    assert first.partition(": ")[2] in render({"x": capture})
+    [finding] = capture.report("advice").records()
+    assert finding["example"] == "nsyswrap session launch --graphs node"

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.finding import Finding, FindingKind
-from nsyswrap.analysis.gpu_operations import gpu_operations_of
+from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, gpu_operations_of
+from nsyswrap.analysis.names import CLASSES, LAUNCH, call_classes
 from nsyswrap.analysis.nvtx_ranges import MAIN_DOMAIN, range_labels, xla_broke_import
 from nsyswrap.analysis.range_texts import MODULES_DOMAIN
 from nsyswrap.analysis.steps.loops import marked_numbers
@@ -18,7 +19,7 @@ from nsyswrap.analysis.timing_audit.purpose import seems_measured
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.capture.capture import Capture
-from nsyswrap.capture.schema import NVTX_DOMAIN
+from nsyswrap.capture.schema import LAUNCHED, NVTX_DOMAIN
 from nsyswrap.capture.stream import one_of
 
 _TOLERANCE = 0.1  # of the right time: a smaller error is accepted
@@ -63,8 +64,26 @@ def lost_events(capture: Capture) -> Iterator[Finding]:
     if losses:
         first, last = marked_numbers(capture.whole)
         numbers = {"losses": losses, "first_step": first, "last_step": last}
-        broke = xla_broke_import(capture)
-        yield Finding.doubt("lost_events", "diagnostics", **numbers, xla_broke_import=broke)
+        numbers["xla_broke_import"] = xla_broke_import(capture)
+        if lacks_kernels(capture.whole) and began_before(capture.whole):
+            numbers["session_lost_kernels"] = True
+        yield Finding.doubt("lost_events", "diagnostics", **numbers)
+
+
+def lacks_kernels(whole: Capture) -> bool:
+    """Return True if a program launched kernels, and none is recorded."""
+    if not whole.has("api") or any(map(whole.has, (KERNEL, GRAPH))):
+        return False
+    return bool((call_classes(whole) == CLASSES.index(LAUNCH)).any())
+
+
+def began_before(whole: Capture) -> bool:
+    """Return True if the program ran before it was recorded, as a server."""
+    if not whole.has("diagnostic"):
+        return False
+    messages = whole.columns("diagnostic", "timestamp_ns", "text")
+    launched = np.array([str(text).startswith(LAUNCHED) for text in messages["text"].tolist()], bool)
+    return bool((messages["timestamp_ns"][launched] < 0).any())
 
 
 def _short(timings: Audit) -> NDArray[Any]:

@@ -69,15 +69,16 @@ _NAME_WIDTH = 30
 
 def answer_lines(capture: Capture, answer: Answer) -> list[AnswerLine]:
     """Return the answer of a capture in lines: busy, idle causes, findings, then facts, doubts and notes."""
+    if answer.lacks_kernels and answer.withheld:
+        return [*_withheld(answer.withheld), *_role_lines(capture)]
     if not answer.devices:
         return list(_without_gpu_lines(capture))
     first, *others = _finding_lines(answer)
     return [
-        *(
-            ()
-            if _lacks_kernels(answer)
-            else (*_busy_lines(answer), *_utilization(answer), *_energy(answer), *_why_whole(answer))
-        ),
+        *_busy_lines(answer),
+        *_utilization(answer),
+        *_energy(answer),
+        *_why_whole(answer),
         *(_withheld(answer.withheld) if answer.withheld else (*first, *_moving(answer))),
         *loop_lines(answer),
         *(() if answer.ranks else _role_lines(capture)),
@@ -87,11 +88,6 @@ def answer_lines(capture: Capture, answer: Answer) -> list[AnswerLine]:
         *_facts(answer),
         *_notes(answer),
     ]
-
-
-def _lacks_kernels(answer: Answer) -> bool:
-    """Return True if the copies that were recorded say nothing of how busy the GPU was."""
-    return answer.withheld is not None and answer.withheld.kind == "kernels_missing"
 
 
 def _busy_lines(answer: Answer) -> Iterator[AnswerLine]:

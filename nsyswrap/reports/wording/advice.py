@@ -788,6 +788,8 @@ def _lost_events(numbers: Numbers) -> _Variant:
     listed = {"listed": "; ".join(numbers["losses"])}
     if numbers.get("xla_broke_import"):
         return _WITHOUT_RANGES, listed
+    if numbers.get("session_lost_kernels"):
+        return _BY_NODE, listed
     if first is None or last is None:
         return {}, listed
     less = "fewer steps" if first < last else "another of the --steps"
