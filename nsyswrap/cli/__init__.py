@@ -451,8 +451,9 @@ def _usage_refusal(error: click.ClickException) -> _Refusal:
         message, hint = (f"no option named {error.option_name!r}", did_you_mean(error.option_name, options))
         hint = hint or _OF_NSYS.get(error.option_name, "")
     if context:
-        hint = f"{hint} {context.command_path} --help shows all options"
-        remedy = [*context.command_path.split(), "--help"]
+        flag = "--help-all" if getattr(context.command, "has_rare", False) else "--help"
+        hint = f"{hint} {context.command_path} {flag} shows all options"
+        remedy = [*context.command_path.split(), flag]
     return _Refusal("UsageError", f"{message[:1].lower()}{message[1:]}", hint.strip(), remedy)
 
 

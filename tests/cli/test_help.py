@@ -195,6 +195,9 @@ no command named 'lst'
 $ report --fromat csv
 no option named '--fromat'
   did you mean '--format'? nsyswrap report --help shows all options
+$ profile --tracee cuda
+no option named '--tracee'
+  did you mean '--trace'? nsyswrap profile --help-all shows all options
 $ redact
 missing argument 'CAPTURE'
   nsyswrap redact --help shows all options

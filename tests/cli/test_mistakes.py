@@ -164,7 +164,7 @@ profile -O3 add.cu 2
 profile -o x -arch=sm_90 -lcublas add.cu 2
   use nsyswrap profile --nvcc '-arch=sm_90 -lcublas' -o x add.cu 2
 profile -O3 train.py
-  did you mean '-o'? nsyswrap profile --help shows all options
+  did you mean '-o'? nsyswrap profile --help-all shows all options
 profile --arch 90 add.cu
   use --arch sm_90
 profile --arch hopper add.cu
@@ -178,7 +178,7 @@ profile --nvcc add.cu
 profile -m train.py 3
   without -m: nsyswrap profile train.py 3; --modules is another option
 profile --nvcc -O3 -q train.py
-  nsyswrap profile --help shows all options
+  nsyswrap profile --help-all shows all options
 report x.sqlite -r cuda_gpu_kern_sum --kernel gemm
   use nsyswrap report x.sqlite -r cuda_gpu_kern_sum --match gemm
 profile --gpu 1 train.py
@@ -190,7 +190,7 @@ profile --device cuda:0 train.py
 profile --gpus train.py
   omit --gpus for all GPUs, or use --env CUDA_VISIBLE_DEVICES=0 for one
 batch sweep --gpu 0 -p n=1,2 -- python train.py
-  did you mean '--gpus'? nsyswrap batch sweep --help shows all options
+  did you mean '--gpus'? nsyswrap batch sweep --help-all shows all options
 open x.sqlite
   use nsyswrap view x.sqlite
 show x.sqlite
