@@ -125,7 +125,8 @@ class RecordingCommand(HelpCommand):
                     f"{for_nvcc[1]} is not an option of nsyswrap: --nvcc passes it to nvcc",
                     CommandHint.of([*ctx.command_path.split(), *for_nvcc], "use {}"),
                 ) from None
-            if not option_of_nsys(error.option_name):
+            is_begun = any(flag.startswith(error.option_name) for one in self.params for flag in one.opts)
+            if is_begun or not option_of_nsys(error.option_name):
                 raise
             advice = advice_for_nsys(self, ctx.command_path, typed)
             raise UsageError(f"{error.option_name} is an option of nsys, not of nsyswrap", advice) from None

@@ -269,6 +269,10 @@ demo -o demo.html
   use -o demo
 collect folder --sort busy_ns
   use nsyswrap collect folder --by busy_ns
+profile --gpu-metric train.py
+  did you mean '--gpu-metrics'? nsyswrap profile --help-all shows all options
+profile --python-line train.py
+  did you mean '--python-lines'? nsyswrap profile --help-all shows all options
 profile --gpu-metrics all train.py --lr 3
   use nsyswrap profile --gpu-metrics train.py --lr 3
 profile --gpu-metrics=all train.py --lr 3
