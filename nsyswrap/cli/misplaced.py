@@ -37,31 +37,24 @@ _READS_ARGUMENTS = rb"arg|absl|click|config|docopt|fire|flags|hydra|main\(\)|run
 def note_misplaced_before(program: Sequence[str], *, module: bool = False) -> bool:
     """Print a note if an option behind PROGRAM is certainly ours. Return False if none is.
 
-    That is ``-r`` with the name of a report, and a distinctive option that PROGRAM's file does not mention.
+    That is ``-r`` with the name of a report, a distinctive option that PROGRAM's file does not mention, and
+    any long option behind a script that reads no arguments.
     """
     names = (*reports.NAMES, *ranks.NAMES)
-    own = list(_own_options(program))
-    for option, words in own:
+    for option, words in _own_options(program):
         value = words[-1].rpartition("=")[2] if len(words) == 1 else words[-1]
         if option in ("-r", "--report") and re.split("[:,]", value)[0] in names:
             _note([(option, words)], program)
             return True
-    if any(option[2:] in _DISTINCTIVE for option, _ in own):
-        return note_misplaced_option(program, module=module, certain=True)
-    return False
-
-
-def note_ignored_option(program: Sequence[str], *, module: bool = False) -> None:
-    """Print a note if long options are behind a script that ran well, and reads no arguments."""
     script = _script(program, module=module)
-    if script.endswith(".py") and not re.search(_READS_ARGUMENTS, _content(script)):
-        note_misplaced_option(program, module=module)
+    ignores = script.endswith(".py") and not re.search(_READS_ARGUMENTS, _content(script))
+    return note_misplaced_option(program, module=module, certain=not ignores)
 
 
 def note_misplaced_option(program: Sequence[str], *, module: bool = False, certain: bool = False) -> bool:
     """Print a note if long options are behind PROGRAM, whose file does not mention them. Return False if not.
 
-    They are why a run failed. With ``certain`` one of them has to be distinctive. ``module``: it is a module.
+    With ``certain`` one of them has to be distinctive. ``module``: PROGRAM is a module.
     """
     content = _content(_script(program, module=module)).replace(b"-", b"_")
     unknown = [

@@ -205,10 +205,8 @@ def command(**values: Any) -> None:
     if not plan.profiled:
         record_program.execute_bare(plan.program, options.recording.env)
     status = _record(plan)
-    if has_options and not is_noted and status.outcome in ("program_failed", "done"):
-        failed = status.outcome == "program_failed"
-        tell = misplaced.note_misplaced_option if failed else misplaced.note_ignored_option
-        tell(options.program, module=options.module)
+    if has_options and not is_noted and status.outcome == "program_failed":
+        misplaced.note_misplaced_option(options.program, module=options.module)
     sys.exit(status.exit_code)
 
 
