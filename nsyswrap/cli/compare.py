@@ -317,7 +317,7 @@ class CompareCommand(HelpCommand):
 @option(
     LIMITS, "--min-time", show_default="10us", metavar="TIME", help="Ignore less time than this in a run."
 )
-@option(LIMITS, "--anyway", is_flag=True, help="Show sides that cannot be compared, without verdicts.")
+@option(LIMITS, "--anyway", is_flag=True, help="Show unequal sides; verdicts if only the command differs.")
 @run_options
 @gate_options
 @top_option
