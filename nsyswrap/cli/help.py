@@ -13,7 +13,11 @@ import click
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import CommandHint, UsageError
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import did_you_mean, unknown
+
+with lazy_imports():
+    from click import shell_completion
 
 if TYPE_CHECKING:
     Function = TypeVar("Function", bound=Callable[..., Any])
@@ -216,6 +220,16 @@ class HelpCommand(click.Command):
                 position += 1
             position += 1
         return args, position
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[shell_completion.CompletionItem]:
+        """Return what completes a word: an option of --help-all where no other thing does."""
+        rare = [one for one in self.params if isinstance(one, HelpOption) and one.rare]
+        return super().shell_complete(ctx, incomplete) or [
+            shell_completion.CompletionItem(flag, help=one.help)
+            for one in rare
+            for flag in one.opts
+            if incomplete.startswith("--") and flag.startswith(incomplete)
+        ]
 
     def sections(self, ctx: click.Context) -> dict[str, dict[str, str]]:
         """Return heading -> option -> its help, with the general options last."""

@@ -32,6 +32,9 @@ COMPLETED = [
     ("nsyswrap scenarios explain add", ["add", "add2"]),
     ("nsyswrap scenarios run add2 --variant b", ["both"]),
     ("nsyswrap report --rea", ["--readable"]),
+    ("nsyswrap profile --gpu", ["--gpu-metrics"]),  # --help-all alone shows it
+    ("nsyswrap compare --run 5 --nv", ["--nvcc"]),
+    ("nsyswrap profile --me", ["--memory"]),
     ("nsyswrap compare a b -- c --format ", ["text", "csv", "json", "brief", "markdown"]),
 ]
 
