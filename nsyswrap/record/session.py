@@ -54,6 +54,7 @@ _STOPPER = 'trap "" TERM; read _; exec "$0" stop --session="$1"'
 _FRESH_S, _STALE_S = 60, 600  # a session renews the time of its file so often; an older one is not alive
 _NSYS_FAILED = 70
 _ALONE = "nsys has ended, as if it was killed; {} goes on, but cannot be recorded any more"
+_STOPPED = "{} was stopped by {}; the exit code is {}"  # so does `session stop`
 _GONE = ("nsys of this session has ended, as if it was killed", "end the program, and launch it again")
 _NUL = b"\\u0000"  # in JSON; no name of the system has it
 _NO_SESSION = "no active sessions"
@@ -208,6 +209,8 @@ def launch(spec: RunSpec, callbacks: Callbacks, hooks: Hooks) -> int:
         hooks.on_end()
         if timed.pid is None:
             raise _not_started(spec, private.nsys_output())
+        if received:
+            callbacks.progress(_STOPPED.format(spec.program.name, received[0].name, 128 + received[0]))
         return 128 + received[0] if received else _code(process.returncode, stopped=watch.since_s >= 0)
 
 

@@ -165,7 +165,9 @@ def test_a_server_answers_all_requests_while_it_is_recorded(served: Served) -> N
     code, listed = served.run("list")
     assert (code, str(served.pid) in listed, "waiting" in listed) == (0, True, True)
     assert served.run("stop")[0] == 0
-    assert served.process.wait(PATIENCE_S) == 128 + signal.SIGTERM
+    last = served.process.communicate(timeout=PATIENCE_S)[0].splitlines()[-1]
+    assert last == "nsyswrap: server was stopped by SIGTERM; the exit code is 143"
+    assert served.process.returncode == 128 + signal.SIGTERM
     assert "no session is running" in served.run("list")[1]
     code, printed_now = served.run("record")
     assert (code, "nsyswrap session launch -- PROGRAM" in printed_now) == (2, True)
