@@ -37,6 +37,7 @@ _FAULTS = {
     "missed_end": "nsys did not notice that {} had ended, as if a process of nsys was killed",
     "hung": "nsys did nothing any more for a minute or longer, and was killed",
 }
+_RECORD_ELSEWHERE = "record where a GPU is, or omit --gpu-metrics"
 _START_A_RANGE = "call cudaProfilerStart or open the NVTX range in the program"
 _FAILED: tuple[Outcome, int] = ("nsys_failed", 70)
 _FULL: tuple[Outcome, int] = ("disk_full", 73)
@@ -50,7 +51,7 @@ class RunEvidence:
     executed, or is 0. ``log`` is the output of nsys. ``reimport_error`` says why exporting again failed, if
     it was tried. ``work`` is the private folder with nsys' files. ``unmoved``: recordings that could not be
     moved there. ``steps``: what the hook in the program noted. ``import_failed``: nsys imported the recording
-    twice, in vain.
+    twice, in vain. ``gpu_error`` says why the machine has no usable GPU, or is empty.
     """
 
     ending: NsysEnd
@@ -62,6 +63,7 @@ class RunEvidence:
     unmoved: Sequence[Path]
     steps: HookNotes
     import_failed: bool = False
+    gpu_error: str = ""
 
 
 def judge(spec: RunSpec, evidence: RunEvidence) -> Status:
@@ -177,6 +179,8 @@ def _fault_in_sight(spec: RunSpec, evidence: RunEvidence) -> tuple[str, str] | N
     named = command.fault(evidence.log)
     if named[0]:
         return named
+    if named == command.NO_COUNTERS and evidence.gpu_error:
+        return f"--gpu-metrics needs a GPU: {evidence.gpu_error}", _RECORD_ELSEWHERE
     if _is_full(spec):  # nsys could not write this into its log
         return command.DISK_FULL
     if fault := _fault_of_nsys(spec, evidence):

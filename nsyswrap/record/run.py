@@ -153,9 +153,11 @@ def execute(spec: RunSpec, callbacks: Callbacks | None = None) -> Status:
                 private.discard_recordings()
             unmoved = guard.recordings(private.temporary)
             steps = hooked.read(private.notes)
-            evidence = outcome.RunEvidence(*ended[:4], failure, works[0], unmoved, steps, import_failed)
             asked = time.monotonic()
             facts |= {**gpu_facts(), **_observed_facts(ended)}
+            evidence = outcome.RunEvidence(
+                *ended[:4], failure, works[0], unmoved, steps, import_failed, facts["gpu_error"]
+            )
             facts |= steps.facts(spec.options)
             began += time.monotonic() - asked  # the driver can be slow to answer
             with suppress(OutputError):  # the export is read before it is published

@@ -47,6 +47,23 @@ def test_the_outcome_and_the_exit_code_of_a_run(
     assert (status.outcome, status.program_code, status.exit_code) == outcome
 
 
+@pytest.mark.parametrize("gpu_error", ["", "the NVIDIA driver found no GPU"])
+def test_counters_of_a_gpu_that_is_not_there(tmp_path: Path, gpu_error: str) -> None:
+    """nsys says the same of no GPU and of one whose counters it cannot sample."""
+    log = "Illegal --gpu-metrics-device arguments.\nNone of the installed GPUs are supported."
+    end = NsysEnd(1, None, timed_out=False, killed=False)
+    evidence = RunEvidence(end, False, 0, log, None, tmp_path, (), HookNotes(), gpu_error=gpu_error)  # noqa: FBT003
+    run = RunSpec(Program(("./train",), "train"), tmp_path, RecordingOptions(gpu_metrics=True))
+    status = judge(run, evidence)
+    assert status.outcome == "nsys_failed"
+    if gpu_error:
+        assert status.message.endswith(f": --gpu-metrics needs a GPU: {gpu_error}")
+        assert status.hint.startswith("record where a GPU is, or omit --gpu-metrics; ")
+    else:
+        assert status.message.endswith(": nsys cannot sample the counters of this machine's GPUs")
+        assert "omit --gpu-metrics to record without them" in status.hint
+
+
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_stopped_run_without_a_report_says_what_nsys_says(tmp_path: Path, *, killed: bool) -> None:
     """Its agent crashed at the end of the program. Where nsyswrap killed nsys, this is no news."""

@@ -37,6 +37,10 @@ _LOST_AGENT = re.compile(
     re.MULTILINE,
 )
 _FULL = r"No space left on device|disk is full"  # messages of nsys and of its SQLite
+NO_COUNTERS = (
+    "nsys cannot sample the counters of this machine's GPUs",
+    "nsyswrap doctor says if you may; omit --gpu-metrics to record without them",
+)
 DISK_FULL = ("the disk is full", "free some disk space, or use an --output on another disk")
 # Pattern of a message of nsys, its meaning, and the cure. The first match counts. {} is the matched text.
 _FAULTS = (
@@ -94,11 +98,7 @@ _FAULTS = (
         "see `nsys profile --help` and --nsys-arg",
     ),
     (r"Illegal --trace argument 'nccl'", "this nsys cannot trace nccl", ADVICE_FOR_NCCL),
-    (
-        r"Illegal --gpu-metrics-device",
-        "nsys cannot sample the counters of this machine's GPUs",
-        "nsyswrap doctor says if you may; omit --gpu-metrics to record without them",
-    ),
+    (r"Illegal --gpu-metrics-device", *NO_COUNTERS),
     (r"Illegal --.*", "nsys says: {}", "see `nsys profile --help`"),
     (r"Failed to create '.*", "nsys says: {}", "check that the output folder is writable"),
     (r".*(?:Importation|Exportation) (?:failed|error).*", "nsys says: {}", ""),
