@@ -135,7 +135,9 @@ def resolve(
         nvcc_options.check(name, nvcc_words, module=module)
     path = Path(name)
     if module or path.suffix == ".py":
-        if not module:
+        if module:
+            _check_module(command)
+        else:
             _check_readable(path)
         elif path.suffix == ".py" and _is(paths.is_file, path):
             raise UsageError(
@@ -201,6 +203,23 @@ def _check_readable(path: Path, typed: str = "") -> None:
         raise NotExecutable(f"{path} is a folder", "give a script, a .cu file or an executable")
     if not _is(paths.exists, path):
         raise ProgramNotFound(
+def _check_module(command: Sequence[str]) -> None:
+    """Raise UsageError if the word behind -m names no module: --modules, or no option, was meant."""
+    name, *rest = command
+    words = " ".join(map(quoted, command))
+    if rest and name.isdecimal():
+        raise UsageError(
+            f"-m takes the name of a module, and {name} is a number",
+            f"use nsyswrap profile --modules {words}",
+        )
+    is_file = name.endswith(".py") and _is(paths.is_file, Path(name))
+    if is_file or (rest and is_python(name) and shutil.which(name)):
+        raise UsageError(
+            f"-m takes the name of a module, and {name} is {'a file' if is_file else 'a Python'}",
+            f"without -m: nsyswrap profile {words}; --modules is another option",
+        )
+
+
             f"{typed or path} not found", did_you_mean_file(path) or f"the current folder is {Path.cwd()}"
         )
     if not os.access(path, os.R_OK):

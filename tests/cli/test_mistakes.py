@@ -177,6 +177,10 @@ profile --nvcc add.cu
   put the value of --nvcc before add.cu
 profile -m train.py 3
   without -m: nsyswrap profile train.py 3; --modules is another option
+profile --module python3 train.py 3
+  without -m: nsyswrap profile python3 train.py 3; --modules is another option
+profile --module 2 train.py 3
+  use nsyswrap profile --modules 2 train.py 3
 profile --nvcc -O3 -q train.py
   nsyswrap profile --help-all shows all options
 report x.sqlite -r cuda_gpu_kern_sum --kernel gemm
