@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from nsyswrap.record.supervisor import NsysEnd
 
 with lazy_imports():
-    from nsyswrap.record import hooked
+    from nsyswrap.record import hooked, program
 
 
 _SIGNALLED = 128  # added to the number of a signal in the exit code of nsys
@@ -106,7 +106,9 @@ def _judge_undisturbed(spec: RunSpec, evidence: RunEvidence, lack: str) -> Statu
     if stopped or ending.code == 0:
         return Status("done", program_code, ending.code, 0, missing)
     message = f"{name} ended with {_exit_code_text(ending.code)}" + (f"; {missing}" if missing else "")
-    return Status("program_failed", program_code, ending.code, ending.code, message, spec.program.if_it_fails)
+    return Status(
+        "program_failed", program_code, ending.code, ending.code, message, program.cure_of(spec.program)
+    )
 
 
 def not_redacted(spec: RunSpec, status: Status, error: NsyswrapError) -> Status:
@@ -177,10 +179,10 @@ def _fault_and_cure(spec: RunSpec, evidence: RunEvidence) -> tuple[str, str]:
 def _fault_in_sight(spec: RunSpec, evidence: RunEvidence) -> tuple[str, str] | None:
     """Return fault and cure that nsys, the disk or another export shows; None if none does."""
     named = command.fault(evidence.log)
-    if named[0]:
-        return named
     if named == command.NO_COUNTERS and evidence.gpu_error:
         return f"--gpu-metrics needs a GPU: {evidence.gpu_error}", _RECORD_ELSEWHERE
+    if named[0]:
+        return named
     if _is_full(spec):  # nsys could not write this into its log
         return command.DISK_FULL
     if fault := _fault_of_nsys(spec, evidence):
@@ -240,10 +242,11 @@ def _start_missed(options: RecordingOptions, log: str) -> str:
 
 def _failed_early(spec: RunSpec, evidence: RunEvidence) -> tuple[str, str]:
     """Return what a failing program did not reach, and a hint; empty if it did, or if nsys shows a fault."""
-    options, hint = spec.options, spec.program.if_it_fails
+    options = spec.options
     start = _start_missed(options, evidence.log.strip())
     if not start or not evidence.launcher_ran or _fault_in_sight(spec, evidence):
         return "", ""
+    hint = program.cure_of(spec.program)
     if options.steps is not None:
         return hooked.failed_before(options, evidence.steps), hint
     if options.capture_range:

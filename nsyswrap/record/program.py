@@ -139,11 +139,6 @@ def resolve(
             _check_module(command)
         else:
             _check_readable(path)
-        elif path.suffix == ".py" and _is(paths.is_file, path):
-            raise UsageError(
-                f"-m takes the name of a module, and {name} is a file",
-                f"without -m: nsyswrap profile {' '.join(map(quoted, command))}; --modules is another option",
-            )
         words = ("-m", name) if module else (name,)
         python = pythons.choose(command, module=module, ours_first=ours_first)
         cure = _other_python(" ".join(map(quoted, (*words, *rest))), python)
@@ -163,6 +158,16 @@ def resolve(
         else ""
     )
     return Program(tuple(command), program_name(command), advice)
+
+
+def cure_of(program: Program) -> str:
+    """Return a hint on a program that failed; empty for none. A Python that was typed is asked only now."""
+    python, *words = program.argv
+    if program.if_it_fails or not is_python(python) or not (lacks := pythons.lacking(program.argv)):
+        return program.if_it_fails
+    return _other_python(
+        " ".join(map(quoted, words)), pythons.Interpreter(shutil.which(python) or python, lacks=lacks)
+    )
 
 
 def execute_bare(program: Program, env: Mapping[str, str]) -> NoReturn:
@@ -198,11 +203,6 @@ def _check_quotes(name: str) -> None:
         raise ProgramNotFound(f"{name} not found", f"without the quotes: {name}")
 
 
-def _check_readable(path: Path, typed: str = "") -> None:
-    if _is(paths.is_folder, path):
-        raise NotExecutable(f"{path} is a folder", "give a script, a .cu file or an executable")
-    if not _is(paths.exists, path):
-        raise ProgramNotFound(
 def _check_module(command: Sequence[str]) -> None:
     """Raise UsageError if the word behind -m names no module: --modules, or no option, was meant."""
     name, *rest = command
@@ -220,6 +220,11 @@ def _check_module(command: Sequence[str]) -> None:
         )
 
 
+def _check_readable(path: Path, typed: str = "") -> None:
+    if _is(paths.is_folder, path):
+        raise NotExecutable(f"{path} is a folder", "give a script, a .cu file or an executable")
+    if not _is(paths.exists, path):
+        raise ProgramNotFound(
             f"{typed or path} not found", did_you_mean_file(path) or f"the current folder is {Path.cwd()}"
         )
     if not os.access(path, os.R_OK):

@@ -75,6 +75,12 @@ def choose(
     return Interpreter(first.path, first.source, package)
 
 
+def lacking(command: Sequence[str]) -> str:
+    """Return the package that the program of a Python imports and that this Python lacks; empty for none."""
+    package = python_imports.first_import(command, _PACKAGES)
+    return package if package and not _has(Interpreter(command[0], "named"), package) else ""
+
+
 def beside(package: str) -> str:
     """Return the Python of an environment with a package: one here, or one that conda lists; or empty.
 

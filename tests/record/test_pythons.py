@@ -152,13 +152,14 @@ def test_the_screen_names_another_python(cli: Cli, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("nsys")
-def test_a_package_that_no_python_has_is_named(cli: Cli) -> None:
-    done = cli("profile", "--no-stats", "--steps", "3", "train.py", PATH="/usr/bin:/bin")
+@pytest.mark.parametrize("python", [[], [sys.executable]], ids=["script", "its Python, too"])
+def test_a_package_that_no_python_has_is_named(cli: Cli, python: list[str]) -> None:
+    done = cli("profile", "--no-stats", "--steps", "3", *python, "train.py", PATH="/usr/bin:/bin")
     assert done.returncode == 1
     assert "nsyswrap: train ended with exit code 1 before step 3 began\n" in done.stderr
     assert (
-        "has no cupy: install it there, or name a Python that has it, which needs no nsyswrap: "
-        "nsyswrap profile /path/to/python train.py\n"
+        f"{sys.executable} has no cupy: install it there, or name a Python that has it, "
+        "which needs no nsyswrap: nsyswrap profile /path/to/python train.py\n"
     ) in done.stderr
 
 
