@@ -206,8 +206,8 @@ def _is_person(folders: list[str], i: int, *, absolute: bool) -> bool:
         and not _PERSONAL_AT_TOP.fullmatch(folders[above])
     ):
         above -= 1
-    if folders[: above + 1] == ["home", "user"]:  # who is called so
-        return False
+    if folders[: above + 1] == ["home", "user"] and not _is_initial(folders[i - 1], folders[i]):
+        return False  # the person is called user
     if _PERSONAL_FOLDER.fullmatch(folders[above]):
         return True
     is_top = absolute and above <= 1 and folders[0] not in SYSTEM_FOLDERS
@@ -217,6 +217,11 @@ def _is_person(folders: list[str], i: int, *, absolute: bool) -> bool:
 def _is_shard(folder: str) -> bool:
     """Return True for a folder between ``home`` and the folder of a person."""
     return len(folder) <= 2 or folder.isdigit() or folder in _GROUPS  # noqa: PLR2004 - /home/za/zaphod
+
+
+def _is_initial(folder: str, name: str) -> bool:
+    """Return True for a folder of the people whose names begin so, as in ``z/zaphod`` and ``za/zaphod``."""
+    return len(folder) <= 2 and folder.isalpha() and name.startswith(folder)  # noqa: PLR2004 - as above
 
 
 def _is_word(text: str, start: int, end: int) -> bool:
