@@ -75,7 +75,10 @@ class Allocations(NamedTuple):
 
 @per_capture
 def allocations_of(capture: Capture) -> Allocations:
-    """Return the allocations of the selected processes and devices over the whole time, if recorded."""
+    """Return the allocations of the selected processes and devices over the whole time, if recorded.
+
+    Those of a negative number of bytes are left out, see ``allocation_notes``.
+    """
     selection = replace(capture.view.selection, start_ns=None, end_ns=None, nvtx="", spans=())
     capture = capture.viewed(selection=selection)  # what was allocated before the selected time counts
     if not capture.has(MEMORY_USE):
@@ -89,8 +92,17 @@ def allocations_of(capture: Capture) -> Allocations:
     end = np.full(len(time), STILL_HELD)
     end[order[:-1][same]] = time[order[1:][same]]
     return Allocations(process, device, memory_kind, time, end, size, pool, row - 1).of(
-        np.flatnonzero(operation != FREED)
+        np.flatnonzero((operation != FREED) & (size >= 0))
     )
+
+
+def allocation_notes(whole: Capture) -> tuple[Note, ...]:
+    """Return a note if allocations have a negative number of bytes, as in a damaged export."""
+    if not whole.has(MEMORY_USE):
+        return ()
+    size, operation = whole.columns(MEMORY_USE, "bytes", "operation").values()
+    negative = int(np.count_nonzero((operation != FREED) & (size < 0)))
+    return (Note("negative_allocations", {"allocations": negative}),) if negative else ()
 
 
 def unknown_frees(whole: Capture) -> int:

@@ -30,6 +30,7 @@ from nsyswrap.analysis.usage import (
     MEMORY_USE,
     STILL_HELD,
     Allocations,
+    allocation_notes,
     allocations_of,
     held_over_time,
     unknown_frees,
@@ -87,7 +88,7 @@ def compute(capture: Capture) -> Result:
             "device_id": device,
             "process_id": process_ids(process),
         },
-        tuple(_notes(capture)),
+        (*allocation_notes(capture.whole), *_notes(capture)),
     )
 
 

@@ -42,7 +42,7 @@ from nsyswrap.analysis.range_tree import NOWHERE, READS, TreeFigures, tree_figur
 from nsyswrap.analysis.range_tree.figures import with_children
 from nsyswrap.analysis.range_tree.memory import NodeMemory, node_memory_of
 from nsyswrap.analysis.range_tree.tree import outside_label
-from nsyswrap.analysis.usage import MEMORY_USE
+from nsyswrap.analysis.usage import MEMORY_USE, allocation_notes
 from nsyswrap.analysis.utilization import WorkSums, summed
 from nsyswrap.base.units import Unit, percent
 from nsyswrap.capture.capture import Capture
@@ -81,7 +81,7 @@ class _Waiting(NamedTuple):
 
 def compute(capture: Capture, depth: int, min: int) -> Result:  # noqa: A002 - as users ask for it
     """Return the rows from the roots down, siblings by GPU time."""
-    figures, memory = tree_figures_of(capture), node_memory_of(capture)
+    whole, figures, memory = capture.whole, tree_figures_of(capture), node_memory_of(capture)
     used = figures.total_ns > 0
     large = used & (figures.total_ns >= figures.whole_ns * min / _ALL)
     if memory:
@@ -105,7 +105,7 @@ def compute(capture: Capture, depth: int, min: int) -> Result:  # noqa: A002 - a
             "peak_percent": peak_percent,
             **_memory(memory, rows),
         },
-        (*operation_notes(capture), *moved_notes(capture.whole), *_notes(capture, figures)),
+        (*operation_notes(capture), *moved_notes(whole), *allocation_notes(whole), *_notes(capture, figures)),
         left_out=max(left_out, 0),
     )
 

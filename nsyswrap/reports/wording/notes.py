@@ -34,6 +34,7 @@ TEXTS: Mapping[str, Words] = {
         "{title} of this export have no process id (globalPid); they are matched to API calls by correlation "
         "id alone"
     ),
+    "negative_allocations": "allocations of a negative number of bytes are left out: {allocations:d}",
     "graphs_not_busy": (
         "whole-graph executions ({graphs}) do not count as busy, as in nsys; record their kernels with "
         "--cuda-graph-trace=node"

@@ -25,6 +25,7 @@ HEADER = (
     "device_id,process_id\n"
 )
 GPU_BYTES = 1000
+LEFT_OUT = "allocations of a negative number of bytes are left out: 1"
 
 
 def allocated(address: int, start: int, size: int, number: int, **more: object) -> tuple[Row, Row]:
@@ -118,6 +119,14 @@ def test_a_selected_time_before_all_allocations_holds_none(tmp_path: Path) -> No
 def test_memory_from_before_the_recording_is_named(tmp_path: Path, row: Row, reason: str) -> None:
     notes = opened(tmp_path, *example(), row).report(REPORT).notes
     assert list(notes) == [f"memory from before the recording is not counted: {reason}"]
+
+
+def test_a_negative_number_of_bytes_is_left_out(tmp_path: Path) -> None:
+    capture = opened(tmp_path, *example())
+    (tmp_path / "negative").mkdir()
+    negative = opened(tmp_path / "negative", *example(), *allocated(9, 40, -(1 << 40), 9))
+    assert negative.report(REPORT).rows() == capture.report(REPORT).rows()
+    assert list(negative.report(REPORT).notes) == [LEFT_OUT, *capture.report(REPORT).notes]
 
 
 def test_a_second_free_of_an_address_is_of_unknown_memory(tmp_path: Path) -> None:

@@ -306,6 +306,15 @@ def test_memory_is_retained_by_ranges_that_it_outlives(tmp_path: Path) -> None:
     }
 
 
+def test_a_negative_number_of_bytes_is_retained_by_no_range(tmp_path: Path) -> None:
+    expected = memory(opened_in(tmp_path, "as it was", *allocating()))
+    capture = opened(
+        tmp_path, *allocating(), call("cudaMalloc", 39, 41, 40), allocation(40, 40, -99, correlationId=40)
+    )
+    assert memory(capture) == expected
+    assert "allocations of a negative number of bytes are left out: 1" in capture.report("nvtx_tree").notes
+
+
 def test_only_what_was_allocated_in_the_selected_time_counts(tmp_path: Path) -> None:
     capture = opened(tmp_path, *allocating()).select(time="22ns/100us")
     assert memory(capture)["step/forward"] == (10, 10, 0)
