@@ -34,6 +34,7 @@ _COVERED = 0.95  # of the time of a sample: launches in a row leave about 1 us b
 _LATE = 1.5  # times the period: then samples are missing
 _ROOF_PERCENT = 60.0  # Nsight Compute calls a unit with more a bottleneck
 LEAST_ELSEWHERE = 5.0  # percent of the time: then another program uses the GPU, too
+_MOST_PERCENT = 100.0  # of the peak
 NEITHER = "neither"  # roof
 # Our names of counters, and what nsys calls them; of GPUs before Ampere and after.
 COUNTERS = {
@@ -52,13 +53,14 @@ class SampledGpu(NamedTuple):
 
     ``percent`` has an array for each of COUNTERS, NaN for what is not sampled, and for ``busy``: the share of
     the sample in which an operation ran. ``owners`` are the pairs of global process id and device id of the
-    GPU.
+    GPU. ``impossible`` values were below 0 % or above 100 %: they are not known either.
     """
 
     start_ns: Ints
     end_ns: Ints
     percent: Figures
     owners: frozenset[tuple[int, ...]]
+    impossible: int
 
     def inside(self, start_ns: Ints, end_ns: Ints) -> Ints:
         """Return the interval that each sample lies wholly inside, of these in order of time; -1: none."""
@@ -99,11 +101,16 @@ def _sampled(whole: Capture, metrics: Mapping[str, Metric], owners: list[tuple[i
         at = np.minimum(np.searchsorted(start, metric.times_ns), len(start) - 1)
         same = start[at] == metric.times_ns
         percent[name][at[same]] = metric.values[same]
+    impossible = 0
+    for values in percent.values():
+        wrong = (values < 0) | (values > _MOST_PERCENT)
+        impossible += int(np.count_nonzero(wrong))
+        values[wrong] = np.nan
     operations = gpu_operations_of(whole)
     rows = np.concatenate([np.empty(0, np.int64), *(operations.rows_of[pair] for pair in owners)])
     begin, finish = operations.start_ns[rows], operations.end_ns[rows]
     percent["busy"] = 100 * union(begin, finish).within(start, end) / np.maximum(end - start, 1)
-    return SampledGpu(start, end, percent, frozenset(owners))
+    return SampledGpu(start, end, percent, frozenset(owners), impossible)
 
 
 def groups(whole: Capture, gpu: SampledGpu, code: Ints) -> Ints:

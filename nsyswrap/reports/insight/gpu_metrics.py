@@ -193,6 +193,8 @@ def _notes(processes: Sequence[JudgedProcess], differ: Sequence[str]) -> Iterato
         used = [gpu for gpu in sampled_gpus(view.whole) if gpu.owners & mine]
         if not used:
             yield "the GPU that worked was not sampled, or nsys did not record which one it is"
+        if impossible := sum(gpu.impossible for gpu in used):
+            yield f"values below 0 % or above 100 % are left out: {impossible:,}"
         if missing := [name for name in COUNTERS if any(np.isnan(gpu.percent[name]).all() for gpu in used)]:
             yield f"not sampled on this GPU: {', '.join(missing)}"
         if (elsewhere := busy_counters(view).get("elsewhere", 0.0)) >= LEAST_ELSEWHERE:

@@ -190,6 +190,14 @@ def test_samples_that_are_missing(tmp_path: Path) -> None:
     assert samples(opened(tmp_path, kernel("k", 0, 800), *every)) == {"k": 60}
 
 
+def test_impossible_values_are_not_known(tmp_path: Path) -> None:
+    values = [[50] * 38 + [-1000, 101], [101] * 40, [0] * 20 + [100] * 20]
+    capture = opened(tmp_path, kernel("k", 0, 400), *sampled(*values))
+    [record] = rows_of(capture, "operation").values()
+    assert [record[name] for name in PERCENTS[:3]] == [50, None, 50]
+    assert "values below 0 % or above 100 % are left out: 42" in capture.report(REPORT).notes
+
+
 def test_other_units_and_names_are_not_used(tmp_path: Path) -> None:
     rows = [
         *metric("SMs Active [Avg]", 0, *[5] * 40),
