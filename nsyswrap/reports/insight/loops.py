@@ -143,19 +143,17 @@ def _gaps(first: NDArray[Any], last: NDArray[Any]) -> dict[str, float]:
 
 
 def conclude(_: Capture, data: Mapping[str, Values]) -> str:
-    """Return the gaps between the steps of the loop with most steps."""
+    """Return the gaps between the steps of the judged loop; without one, between launches of CUDA graphs."""
     steps = np.asarray(data["steps"])
-    if not len(steps):
+    first = next(iter(np.flatnonzero(steps >= LEAST_STEPS)), None)
+    if first is None:
         return ""
-    most = int(steps.argmax())
-    if steps[most] < LEAST_STEPS:
-        return ""
-    gap, longest = (float(np.asarray(data[name])[most]) for name in ("gap_med_ns", "gap_p99_ns"))
+    gap, longest = (float(np.asarray(data[name])[first]) for name in ("gap_med_ns", "gap_p99_ns"))
     if np.isnan(gap):
         return ""
-    label = list(data["loop"])[most]
+    label = list(data["loop"])[first]
     what = label if label == _GRAPHS else f"steps of {label}"
-    text = f"{steps[most]:,} {what}: the gap between two is {duration(gap)}"
+    text = f"{steps[first]:,} {what}: the gap between two is {duration(gap)}"
     return f"{text} (median), at most {duration(longest)} for 99 % of them."
 
 

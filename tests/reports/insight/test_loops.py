@@ -70,6 +70,23 @@ def test_prefill_and_decode(tmp_path: Path) -> None:
     assert str(line) == "Another loop: 12 x 'prefill', 4.00 µs each (48.0 µs): GPU busy 88 % (-r loops)"
 
 
+def test_the_closing_sentence_is_about_the_judged_loop(tmp_path: Path) -> None:
+    """Though graphs are launched once more: in the warm-up step, too."""
+    verdict = opened(tmp_path, *serving()).report("loops").verdict
+    text = "steps of 'decode': the gap between two is 400 ns (median), at most 4.40 µs for 99 % of them."
+    assert verdict == f"{sum(DECODES) - 1} {text}"
+
+
+def test_without_a_judged_loop_it_is_about_launches_of_graphs(tmp_path: Path) -> None:
+    rows = []
+    for i in range(10):
+        start = 1000 * 4**i  # the time of a step grows, so that none is judged
+        rows.append(call("cudaGraphLaunch", start, start + 10, i + 1))
+        rows.append(graph(start + 100, start + 700, i + 1))
+    verdict = opened(tmp_path, *rows).report("loops").verdict
+    assert verdict.startswith("10 launches of CUDA graphs: the gap between two is 767 µs (median)")
+
+
 def test_a_capture_without_graphs_has_no_share_outside_of_them(tmp_path: Path) -> None:
     rows = [row for row in serving() if row.table != GRAPH]
     assert {one["outside_graphs_percent"] for one in loops(opened(tmp_path, *rows)).values()} == {None}
