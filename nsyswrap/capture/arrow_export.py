@@ -142,8 +142,9 @@ class ArrowExport(Export):
             plain = [one.dictionary_decode() if pa.types.is_dictionary(one.type) else one for one in blobs]
             parts = [*numbers, [_as_bytes(one) for one in plain]]
             read = [[cell for chunk in chunks for cell in chunk.to_pylist()] for chunks in parts]
-        rows = [row for row in zip(*read, strict=True) if isinstance(row[-1], bytes)]
-        return sorted(rows, key=lambda row: row[1])[:most]
+        rows = zip(*read, strict=True)
+        timed = [row for row in rows if isinstance(row[1], int) and isinstance(row[-1], bytes)]
+        return sorted(timed, key=lambda row: row[1])[:most]
 
     def damage(self, patience_s: float) -> str | None:
         """Return the first file that cannot be read and why, empty if all can; None if it takes longer."""

@@ -1,12 +1,14 @@
 """python_calls: the Python lines of kernels and waits, from call stacks on paper and from a recording."""
 
 import lzma
+import shutil
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 from report_tables import values_of
+from table_folders import as_arrow, as_parquet
 from tiny_export import Row, call, kernel, nvtx, opened
 
 from nsyswrap.api import CaptureReader, open_capture
@@ -150,6 +152,15 @@ def test_what_is_no_stack_says_how_to_record_one(tmp_path: Path, data: object) -
     table = read(tmp_path, *rows).report(REPORT)
     assert len(table) == 0
     assert "no call stacks of Python: record with nsyswrap profile --python-lines" in str(table.notes)
+
+
+@pytest.mark.parametrize("write_tables", [shutil.copy, as_parquet, as_arrow])
+def test_a_stack_without_a_time_is_none(write_tables: Callable[[Path, Path], Path], tmp_path: Path) -> None:
+    mark = stack(10, blob(*OPTIMIZER))
+    rows = [stack(10, blob(*LAYER)), Row(mark.table, {**mark.cells, "start": None})]
+    rows += [call("cudaLaunchKernel", 10, 20, 1), kernel("k", 30, 40, 1)]
+    capture = open_capture(write_tables(read(tmp_path, *rows).path, tmp_path / "written"))
+    assert lines(capture, "calls", "site") == [(1, "train.py:7 in train")]
 
 
 def test_unknown_texts(tmp_path: Path) -> None:
