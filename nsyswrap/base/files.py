@@ -513,8 +513,6 @@ def refuse_capture(path: Path) -> None:
 
 # Lock a folder, so that one process at a time works in it. The system releases the lock with the process.
 
-# Lock a folder, so that one process at a time works in it. The system releases the lock with the process.
-
 
 @contextmanager
 def locked(folder: Path, user: str, hint: str = "", patience_s: float = 0) -> Iterator[None]:

@@ -438,9 +438,8 @@ HANDED_OVER = r"Number of CUPTI events produced:"
 BUFFERS = r"CUPTI buffers:\s*(\d{1,9}) of (\d{1,9})\b"  # that CUPTI has handed over
 DROPPED = r"Number of incomplete CUPTI events dropped:\s*(\d[\d,]{0,25})"
 NOT_HANDED_OVER = r"Some CUPTI events might be missing|incomplete CUPTI events dropped"
-LAUNCHED = (
-    "Process was launched by the profiler"  # of the program; before time 0 if the recording began later
-)
+# Of the program; before time 0 if the recording began later.
+LAUNCHED = "Process was launched by the profiler"
 STOPPED = "Stopping the profiling session using NVTX trigger."
 
 UNIFIED_MEMORY_KINDS = (11, 12, 13)  # migrations, which have no API call

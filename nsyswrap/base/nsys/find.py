@@ -140,9 +140,8 @@ def judge(path: Path) -> Nsys:
     if not nsys.fault:
         usage, _ = _output([str(path), "profile", "--help"], dict(os.environ))
         nsys = replace(nsys, discards_environment=DISCARD_ENVIRONMENT in usage)
-        if option := re.search(
-            r"--gpu-metrics-devices?\b", usage
-        ):  # how it is spelled depends on the version
+        # How it is spelled depends on the version.
+        if option := re.search(r"--gpu-metrics-devices?\b", usage):
             devices = "cuda-visible" if "cuda-visible" in usage else "all"
             nsys = replace(nsys, gpu_metrics=f"{option[0]}={devices}")
         # A fault is not cached: its cure, such as installing a library, may change none of these files.

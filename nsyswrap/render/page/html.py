@@ -1,4 +1,4 @@
-"""Build HTML from plain values.
+"""Build the HTML of a page: elements, tables and charts, and the captures and reports that sections show.
 
 All text is escaped when it is added, so no name in a capture can become a tag. The page's script sorts and
 filters tables, and saves them as CSV: a cell holds the value as text for people and, if it is a number, the
