@@ -102,7 +102,7 @@ class LaunchTemplate:
         return int(text)
 
 
-def read(run: TomlTable) -> LaunchTemplate:
+def read_launch(run: TomlTable) -> LaunchTemplate:
     """Return the launch of a [[runs]]. Raises PlanError for keys that do not fit together."""
     launcher, *options = run.words("launcher") if "launcher" in run.content else ("",)
     _check_launcher(run, launcher, options)

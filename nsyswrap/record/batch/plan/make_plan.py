@@ -14,8 +14,17 @@ from nsyswrap.base.run_folder import Share, program_word
 from nsyswrap.record import scenarios
 from nsyswrap.record.batch import executors
 from nsyswrap.record.batch.executors import Executor
-from nsyswrap.record.batch.plan import expand as plan_launch
-from nsyswrap.record.batch.plan.expand import REPEAT, RUN_FOLDER, VARIANT, Plan, RunsEntry, expand
+from nsyswrap.record.batch.plan.expand import (
+    REPEAT,
+    RUN_FOLDER,
+    VARIANT,
+    Plan,
+    RunsEntry,
+    check_command,
+    check_wrapper,
+    expand,
+    read_launch,
+)
 from nsyswrap.record.batch.plan.toml_table import (
     COUNT,
     FLAG,
@@ -66,7 +75,7 @@ def read_plan(path: Path) -> Plan:
     fixed = {name: _fixed(own) for name, own in settings.items()}
     _check_runs(specs, fixed, str(path))
     node = head.table("node")
-    plan_launch.check_wrapper(node, node.words("wrapper"))
+    check_wrapper(node, node.words("wrapper"))
     return Plan(
         name=_name(head, path.stem),
         specs=specs,
@@ -183,8 +192,8 @@ def _block(head: TomlTable, run: TomlTable, settings: Mapping[str, Mapping[str, 
     """Return one block. The head of the plan has the defaults, ``settings`` are those of the executors."""
     required = head.table("require")
     program, of_program = _program(run)
-    launch = plan_launch.read(run)
-    plan_launch.check_command(run, launch, program.get("command", ()))
+    launch = read_launch(run)
+    check_command(run, launch, program.get("command", ()))
     grid = _grid(run.table("grid"))
     points = _points(run, grid)
     _check_names(run, [*grid, *(points[0] if points else ())])

@@ -47,7 +47,7 @@ class UnusableValue(ValueError):
 
 
 def of_toml(value: object) -> ParameterValue:
-    """Return the parameter's value for a TOML value. Raises Unusable for a list, a table or a date."""
+    """Return the parameter's value for a TOML value. Raises UnusableValue for a list, a table or a date."""
     if isinstance(value, bool):
         return ParameterValue(value, "true" if value else "false")
     if isinstance(value, int):
@@ -79,7 +79,7 @@ def of_text(text: str) -> ParameterValue:
 def of_list(text: str) -> list[ParameterValue]:
     """Return the values of ``1,2,3``, a row of CSV: a value with a comma or a quote is quoted.
 
-    Raises Unusable if the quotes do not match, or if there is no value.
+    Raises UnusableValue if the quotes do not match, or if there is no value.
     """
     try:
         rows: Sequence[list[str]] = list(csv.reader([text], strict=True))
