@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from nsyswrap.base import paths
-from nsyswrap.base.errors import CommandHint, UsageError
+from nsyswrap.base.errors import CommandHint, Unreadable, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import did_you_mean, unknown
 
@@ -138,8 +138,15 @@ def around(option: str, words: Sequence[str]) -> tuple[Sequence[str], str, Seque
 
 
 def named_captures(words: Sequence[str]) -> list[str]:
-    """Return the words that name a capture: what exists, without values of options."""
-    return [word for before, word in pairwise(("", *words)) if before[:1] != "-" and paths.is_taken(word)]
+    """Return the words that name a capture: what exists or cannot be reached, without values of options."""
+    return [word for before, word in pairwise(("", *words)) if before[:1] != "-" and _may_exist(word)]
+
+
+def _may_exist(path: str) -> bool:
+    try:
+        return paths.exists(path, follow=False)
+    except Unreadable:
+        return True
 
 
 def completes(names: Callable[[], Iterable[str]]) -> Callable[..., list[str]]:

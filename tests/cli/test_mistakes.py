@@ -748,5 +748,16 @@ def test_a_file_without_rights(ordinary: RunIn, tmp_path: Path) -> None:
     assert shown.stderr.splitlines()[0] == "nsyswrap: x.sqlite cannot be read: Permission denied"
 
 
+def test_a_mistake_is_answered_for_a_folder_without_rights(ordinary: RunIn, tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir(mode=0)
+    tmp_path.chmod(0o755)
+    shown = ordinary(tmp_path, "view", "closed/x.sqlite", "--format", "csv")
+    assert shown.returncode == 2
+    assert shown.stderr.splitlines() == [
+        "nsyswrap: no option named '--format': view writes HTML",
+        "  use nsyswrap report closed/x.sqlite --format csv",
+    ]
+
+
 def test_the_table_is_long_enough() -> None:
     assert len(pairs(MISTAKES)) + len(pairs(OF_NSYS)) >= 100
