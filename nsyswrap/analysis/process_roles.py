@@ -65,16 +65,16 @@ def process_roles(whole: Capture) -> tuple[ProcessRole, ...]:
 
 
 def _ranges(whole: Capture, rows: NDArray[Any], spans: Spans) -> dict[int, dict[str, int]]:
-    """Return the time of the outermost ranges of the program by process and name."""
+    """Return the time of the outermost ranges of the program by process and name, without ranges of 0 ns."""
     names, texts = range_labels(whole, rows)
     kept = of_the_program(whole, rows, names, texts) & (tree(spans).depth <= 0)
     process, lasted = spans.thread & PROCESS_MASK, spans.end - spans.start
     found: dict[int, dict[str, int]] = {}
     for one in distinct(process[kept])[0].tolist():
-        mine, times = kept & (process == one), found.setdefault(one, {})
+        mine = kept & (process == one)
         sums = np.bincount(names[mine], lasted[mine], len(texts))
         for code in np.flatnonzero(sums).tolist():
-            name = family(texts[code] or "")
+            name, times = family(texts[code] or ""), found.setdefault(one, {})
             times[name] = times.get(name, 0) + int(sums[code])
     return found
 

@@ -58,3 +58,11 @@ def test_processes_that_do_the_same_have_no_line(tmp_path: Path) -> None:
         one for n, worker in enumerate(WORKERS) for one in (*ranges(worker, "step"), *work(worker, n + 1))
     ]
     assert not [line for line in lines(tmp_path, *rows) if line.startswith("Process")]
+
+
+def test_a_process_whose_ranges_take_no_time_does_nothing(tmp_path: Path) -> None:
+    empty = nvtx("mark", 10, 10, globalTid=global_id(PARENT, PARENT))
+    rows = [empty, *(one for worker in WORKERS for one in ranges(worker, f"load {'ab'[worker % 2]}"))]
+    assert lines(tmp_path, *rows) == ["Process 201: load b 100 ns", "Process 202: load a 100 ns"]
+    (tmp_path / "one").mkdir()
+    assert not lines(tmp_path / "one", empty, *ranges(WORKERS[0], "load"))
