@@ -78,8 +78,10 @@ class _Rows(NamedTuple):
 def compute(capture: Capture) -> Result:
     """Return rows of the judged parts, then of classes, modules and names of operations, then of steps."""
     processes, roofs = judged_processes(capture), _roofs(capture)
-    blocks = [*map(_judged_row, processes), *_of_operations(capture)]
-    blocks += [_step_rows(process) for process in processes if process.steps.has_steady]
+    named = {one.process_id for one in processes if len(processes) > 1} - {MISSING}
+    owned = [(one, f", process {one.process_id}" if one.process_id in named else "") for one in processes]
+    blocks = [*(_judged_row(*one) for one in owned), *_of_operations(capture)]
+    blocks += [_step_rows(one, of) for one, of in owned if one.steps.has_steady]
     figures = {name: np.concatenate([one.figures[name] for one in blocks]) for name in blocks[0].figures}
     rows = [(block.scope, name) for block in blocks for name in block.names]
     near = near_roof(figures)
@@ -104,22 +106,23 @@ def compute(capture: Capture) -> Result:
     return Result(data, (*labels, *_notes(processes, differ), _sampled(data)))
 
 
-def _judged_row(process: JudgedProcess) -> _Rows:
-    """Return the row of the part that is judged of a process."""
+def _judged_row(process: JudgedProcess, of: str) -> _Rows:
+    """Return the row of the part that is judged of a process; ``of`` names this process."""
     view = process.view
     label = "selected part" if view.view.selection.windowed else "whole capture"
+    label = f"{'steady part' if process.steps.has_steady else label}{of}"
     figures = means([view], lambda gpu: np.zeros(len(gpu.start_ns), np.int64), 1)
     count, time_ns = np.array([len(gpu_operations_of(view))]), np.array([process.window_ns])
-    return _Rows(PART, ["steady part" if process.steps.has_steady else label], count, time_ns, figures)
+    return _Rows(PART, [label], count, time_ns, figures)
 
 
-def _step_rows(process: JudgedProcess) -> _Rows:
-    """Return the rows of the steady steps of a process."""
+def _step_rows(process: JudgedProcess, of: str) -> _Rows:
+    """Return the rows of the steady steps of a process; ``of`` names this process."""
     steps = process.steps
     numbers = np.flatnonzero(steps.steady)
     start, end = steps.start_ns[numbers], steps.end_ns[numbers]
     figures = means([process.view], lambda gpu: gpu.inside(start, end), len(numbers))
-    labels = [f"step {number}" for number in (numbers + steps.first).tolist()]
+    labels = [f"step {number}{of}" for number in (numbers + steps.first).tolist()]
     return _Rows(STEP, labels, np.full(len(numbers), MISSING), end - start, figures)
 
 

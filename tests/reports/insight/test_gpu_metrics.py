@@ -106,6 +106,9 @@ def test_work_of_other_processes_on_the_gpu_is_no_part_of_a_selection(tmp_path: 
     capture = opened(tmp_path, *rows, *sampled([50] * 40))
     assert samples(capture.select(process=100)) == {"k": 30}
     assert samples(capture) == {"k": 30, "other": 0}
+    assert samples(capture.select(process=100), "part") == {"whole capture": 40}
+    whole = {"whole capture, process 100": 40, "whole capture, process 200": 10}
+    assert samples(capture, "part") == whole
 
 
 def test_samples_lie_in_the_selected_time(tmp_path: Path) -> None:
