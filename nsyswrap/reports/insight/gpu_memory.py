@@ -2,12 +2,12 @@
 
 A row is what one process allocated on a device in one range, or module. The range is the innermost one
 around the call that allocated. "At Peak" is what its allocations held when those of its process, device and
-kind were largest: these add up to that peak. Held at the end is what was not freed until then. Memory from
-before the recording is missing. So are the context and the code of the program, some 100 MB each on a GPU.
+kind were largest: these add up to that peak. "Not Freed" is what was held at the end. Memory from before
+the recording is missing. So are the context and the code of the program, some 100 MB each on a GPU.
 
 A framework that caches freed memory, as PyTorch does, still holds it: figures are those of its segments, not
 of tensors. The line below the rows has the highest figures of PyTorch's own allocator, where the program
-ended by itself. In a selected time, allocations are those made in it, and the peak is that of it.
+ended by itself. In a selected time, allocations are those made in it, and the peak is the most held in it.
 """
 
 from __future__ import annotations
