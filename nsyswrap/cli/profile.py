@@ -248,9 +248,9 @@ def _program(options: ProfileOptions) -> Program:
         flag, rest = sys.argv[-len(options.program) - 1], options.program[1:]
         if error.hint or not rest:
             raise
-        if recording.modules is not None:
+        if flag == "--modules":
             hint = "the depth of --modules is a number, such as --modules 3"
-        elif flag.startswith("--") and "=" not in flag and rest[0].endswith((".py", ".cu")):
+        elif flag.startswith("--") and flag != "--" and "=" not in flag and rest[0].endswith((".py", ".cu")):
             words = ["nsyswrap", *sys.argv[1 : -len(options.program)], *rest]
             hint = CommandHint.of(words, f"{flag} takes no value: {{}}")
         else:

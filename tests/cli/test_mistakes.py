@@ -725,6 +725,13 @@ def test_a_mistyped_program_gets_the_nearest_name(
     assert (code, lines[1]) == (127, hint.format(folder=folder))
 
 
+@pytest.mark.parametrize("typed", ["-- nowhere train.py", "--modules 3 nowhere train.py"])
+def test_an_option_with_its_value_is_not_why_a_program_is_not_found(
+    warm_cli: WarmCli, folder: Path, typed: str
+) -> None:
+    assert answer(warm_cli, folder, f"profile {typed}") == (127, ["nsyswrap: nowhere not found on PATH"])
+
+
 @pytest.mark.parametrize(
     ("typed", "hint"),
     [
