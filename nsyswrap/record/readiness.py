@@ -81,7 +81,7 @@ def _parsed(text: str) -> Readiness:
 
 
 # Nothing is sent that needs a known certificate, and a server of one's own often has none.
-_any_certificate = ssl.create_default_context()
+_any_certificate = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 _any_certificate.check_hostname = False
 _any_certificate.verify_mode = ssl.CERT_NONE
 # A proxy answers for a server that does not run yet.
