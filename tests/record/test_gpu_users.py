@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     UsersOf = Callable[[str, int], tuple[list[GpuUser], list[int]]]
 
 TOKEN = "mark-of-the-test"  # noqa: S105 - the mark of a run
-# {device} is the path of the stand-in. Each program prints its process ids and ends with its stdin.
+# {device} is the path of the stand-in. Each program prints its process ids, when all of them exist, and ends
+# with its stdin.
 ONLY_OPENS = "device = open({device!r})"
 OPENS = ONLY_OPENS + (
     "; import mmap; context = mmap.mmap(device.fileno(), 0, prot=mmap.PROT_READ, flags=mmap.MAP_SHARED)"
@@ -70,12 +71,14 @@ if middle == 0:
         another = open(os.devnull)
         sys.stdin.read()
         os._exit(0)
-    time.sleep(1.7)
+    print(parent, flush=True)
+    while not os.path.exists({seen!r}):
+        time.sleep(0.01)
     os._exit(0)
-print(middle, flush=True)
 sys.stdin.read()
 """
 BACK_TO_BACK_S = 0.02
+A_WHILE_S = 2.5
 PATIENCE_S = 60
 
 
@@ -88,7 +91,10 @@ def device(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def users_of(device: Path) -> UsersOf:
-    """Run a program of a run until ``count`` users are known, or for a while if it is 0."""
+    """Run a program of a run until ``count`` users are known, or for a while if it is 0.
+
+    A negative count: until as many are known, and then for a while, in which there are to be no more.
+    """
 
     def watch(program: str, count: int) -> tuple[list[GpuUser], list[int]]:
         users = GpuUsers(TOKEN, os.fspath(device))
@@ -101,14 +107,25 @@ def users_of(device: Path) -> UsersOf:
             assert process.stdin is not None
             assert process.stdout is not None
             pids = list(map(int, process.stdout.readline().split()))
-            deadline = time.monotonic() + (PATIENCE_S if count else 2.5)
-            while time.monotonic() < deadline and (not count or len(users.users) < count):
-                users.update()
-                time.sleep(BACK_TO_BACK_S)
+            _update(users, PATIENCE_S, abs(count))
+            if count <= 0:
+                seen_at(device).touch()
+                _update(users, A_WHILE_S, sys.maxsize)
             process.stdin.close()
         return users.users, pids
 
     return watch
+
+
+def seen_at(device: Path) -> Path:
+    return device.with_name("seen")
+
+
+def _update(users: GpuUsers, limit_s: float, count: int) -> None:
+    deadline = time.monotonic() + limit_s
+    while time.monotonic() < deadline and len(users.users) < count:
+        users.update()
+        time.sleep(BACK_TO_BACK_S)
 
 
 def test_a_worker_that_was_forked_without_an_exec(users_of: UsersOf, device: Path) -> None:
@@ -125,7 +142,7 @@ def test_a_worker_that_was_executed(users_of: UsersOf, device: Path) -> None:
 
 def test_a_file_that_was_open_before_the_fork_is_the_parents(users_of: UsersOf, device: Path) -> None:
     program = FORK.format(before=OPENS.format(device=str(device)), inside="pass", after="")
-    users, [parent, _] = users_of(program, 0)
+    users, [parent, _] = users_of(program, -1)
     assert [user.pid for user in users] == [parent]
     assert users[0].forked is None  # its own parent, this test, is not of the run
 
@@ -133,7 +150,8 @@ def test_a_file_that_was_open_before_the_fork_is_the_parents(users_of: UsersOf, 
 def test_a_file_that_was_open_before_the_fork_stays_the_parents_when_it_ends(
     users_of: UsersOf, device: Path
 ) -> None:
-    users, [middle] = users_of(OUTLIVES_ITS_PARENT.format(before=OPENS.format(device=str(device))), 0)
+    program = OUTLIVES_ITS_PARENT.format(before=OPENS.format(device=str(device)), seen=str(seen_at(device)))
+    users, [middle] = users_of(program, -1)
     assert [user.pid for user in users] == [middle]
 
 
