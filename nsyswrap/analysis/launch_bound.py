@@ -85,8 +85,11 @@ def judged_launches(capture: Capture) -> tuple[str, Capture]:
 
 
 @per_capture
-def back_to_back(whole: Capture) -> NDArray[Any]:
-    """Mark the launches of the whole capture whose thread did not wait since its previous launch."""
+def back_to_back(whole: Capture, *, or_first: bool = False) -> NDArray[Any]:
+    """Mark the launches of the whole capture whose thread did not wait since its previous launch.
+
+    ``or_first``: also the first launch of a thread that did not wait before it.
+    """
     launches = launches_of(whole)
     if not len(launches):
         return np.zeros(0, dtype=bool)
@@ -99,6 +102,8 @@ def back_to_back(whole: Capture) -> NDArray[Any]:
         rows = np.flatnonzero(launch >= 0)
         waited = np.cumsum(waits[calls], dtype=np.int32)[rows]
         marks[launch[rows[1:]]] = waited[1:] == waited[:-1]
+        if or_first:
+            marks[launch[rows[:1]]] = waited[:1] == 0
     return marks
 
 

@@ -311,7 +311,7 @@ class GapKinds:
         launches = launches_of(whole)
         ended = ended_by(launches, gaps)
         launched = ended >= 0
-        close = np.append(back_to_back(whole), False)[ended] if len(launches) else launched
+        close = np.append(back_to_back(whole, or_first=True), False)[ended] if len(launches) else launched
         self.loading = parts["load"] > self._PART * duration
         if context.judged.steps.has_steady:
             self.loading |= loads_in_gaps(context) > 0

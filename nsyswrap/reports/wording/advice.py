@@ -444,7 +444,7 @@ WORDINGS: Mapping[FindingKind, Wording] = {
     ),
     "idle_host": Wording(
         "",
-        "Short host code between GPU operations ({idle_ns})",
+        "Host code between GPU operations ({idle_ns})",
         "idle {idle_ns}: {cause}",
         "Less host code between launches",
         "move host work out of the loop or to a pool of threads, or queue more GPU work ahead",

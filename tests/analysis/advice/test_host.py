@@ -158,6 +158,25 @@ def test_waits_of_less_than_five_percent(gap: int, expected: dict[str, int], tmp
     assert stakes(tmp_path, *looped(*drained(wait=320, gap=gap))) == expected
 
 
+# CPU  |M 0-20|       host           |La 120-130|
+# GPU    c[18,20)                                a[140,300)
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("cudaMemcpyAsync", {"idle_host": 100, "idle_launch": 20}),
+        ("cudaMemcpy", {"synchronizing": 120}),  # which returns when the copy has ended
+    ],
+)
+def test_before_the_first_launch_only_a_call_is_a_wait(
+    name: str, expected: dict[str, int], tmp_path: Path
+) -> None:
+    rows = [
+        *(call(name, 0, 20, 1), memcpy(1, 18, 20, 1 << 20, correlationId=1, **PINNED)),
+        *(call("cudaLaunchKernel", 120, 130, 2), kernel("a", 140, 300, 2)),
+    ]
+    assert stakes(tmp_path, *rows) == expected
+
+
 def test_a_wait_after_every_operation_is_named(tmp_path: Path) -> None:
     found = findings_of(new(tmp_path, *looped(*drained(), call(SYNC, 380, STEP_NS))))
     # a second wait, in which the GPU works until the end; the launch at the begin of each step follows it

@@ -621,7 +621,7 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
         "idle_host",
         {**IDLE, "cause": "host"},
         "",
-        "Short host code between GPU operations (300 ns)",
+        "Host code between GPU operations (300 ns)",
         "idle 300 ns: host code outside CUDA calls",
     ),
     (
