@@ -19,7 +19,7 @@ from nsyswrap.analysis.allocation_ranges import NO_RANGE, allocation_ranges
 from nsyswrap.analysis.arrays.groups import rows_by
 from nsyswrap.analysis.finding import Finding, FindingKind
 from nsyswrap.analysis.launches import calls_selected
-from nsyswrap.analysis.names import with_name
+from nsyswrap.analysis.names import CLASSES, LAUNCH, by_thread, call_classes, with_name
 from nsyswrap.analysis.program_language import PYTORCH, framework_of
 from nsyswrap.analysis.range_tree.tree import numbered
 from nsyswrap.analysis.transfers import gpu_memory
@@ -32,7 +32,7 @@ from nsyswrap.analysis.usage import (
     unknown_frees,
 )
 from nsyswrap.base.constants import MISSING
-from nsyswrap.capture.intervals import NOTHING
+from nsyswrap.capture.intervals import NOTHING, union
 from nsyswrap.capture.schema import SPANS
 
 _NEAR = 0.9  # of the memory of the GPU
@@ -109,7 +109,8 @@ def retries(context: AdviceContext) -> list[int]:
     """Return the time in ns in the calls of each retry of PyTorch's allocator.
 
     A retry is an allocation that fails for lack of memory, and all further calls of its thread that free or
-    allocate memory up to the next allocation that succeeds, if any of them frees.
+    allocate memory up to the next allocation that succeeds, if any of them frees. If the thread launches
+    between, the program caught the error.
     """
     whole = context.capture.whole
     if not whole.has("api") or framework_of(whole) != PYTORCH:
@@ -117,24 +118,34 @@ def retries(context: AdviceContext) -> list[int]:
     frees = with_name(whole, _FREES)
     if not calls_selected(context.capture, np.flatnonzero(frees)).any():
         return []  # results are one more pass over all calls: most programs free nothing in their steps
-    calls, takes = whole.columns("api", *SPANS, "global_tid", "return_value"), with_name(whole, _TAKES)
-    failed = np.flatnonzero(takes & (calls["return_value"] == _OUT_OF_MEMORY))
-    failed = failed[calls_selected(context.capture, failed)]
-    if not len(failed):
-        return []
-    rows = np.flatnonzero(takes | frees)
-    rows = rows[np.argsort(calls["start_ns"][rows], kind="stable")]
-    found, begun = list[int](), set(failed.tolist())
-    for places in rows_by(calls["global_tid"][rows]).values():
-        of_retry: list[int] = []
-        for row in rows[places].tolist() if begun & {*rows[places].tolist()} else ():
-            if of_retry or row in begun:
-                of_retry.append(row)
-            if of_retry and takes[row] and calls["return_value"][row] != _OUT_OF_MEMORY:
-                if frees[of_retry].any():
-                    found.append(int((calls["end_ns"][of_retry] - calls["start_ns"][of_retry]).sum()))
-                of_retry = []
+    calls, takes = whole.columns("api", *SPANS, "return_value"), with_name(whole, _TAKES)
+    out = takes & (calls["return_value"] == _OUT_OF_MEMORY)
+    failed = np.flatnonzero(out)
+    begins = np.zeros(len(out), bool)
+    begins[failed[calls_selected(context.capture, failed)]] = True
+    launching = call_classes(whole) == CLASSES.index(LAUNCH)
+    found = list[int]()
+    for thread in by_thread(whole).values() if begins.any() else ():
+        if begins[thread].any():
+            rows = thread[(takes | frees | launching)[thread]]
+            for retry in _retries(rows, begins, takes & ~out, launching):
+                if frees[retry].any():
+                    found.append(union(calls["start_ns"][retry], calls["end_ns"][retry]).length)
     return found
+
+
+def _retries(
+    rows: NDArray[Any], begins: NDArray[Any], ends: NDArray[Any], breaks: NDArray[Any]
+) -> Iterator[NDArray[Any]]:
+    """Yield the rows from each one that begins up to the first that ends, unless one between breaks them."""
+    closing = np.flatnonzero(ends[rows] | breaks[rows])
+    reached = 0
+    for first in np.flatnonzero(begins[rows]).tolist():
+        after = closing[np.searchsorted(closing, first) :][:1]
+        if first >= reached and len(after):
+            reached = int(after[0]) + 1
+            if ends[rows[after[0]]]:
+                yield rows[first:reached]
 
 
 def _by_device(context: AdviceContext) -> Iterator[Allocations]:

@@ -160,6 +160,9 @@ def test_growth_in_one_of_numbered_ranges_names_it(tmp_path: Path) -> None:
         ([("cudaMalloc", 0), ("cudaFree", 0), ("cudaMalloc", 0)], []),
         ([("cudaMallocHost", 2), ("cudaFreeHost", 0), ("cudaMalloc", 0)], []),
         ([("cudaMalloc", 1), ("cudaFree", 0), ("cudaMalloc", 0)], []),
+        ([("cudaMalloc", 2), ("cudaLaunchKernel", 0), ("cudaFree", 0), ("cudaMalloc", 0)], []),
+        ([("cudaMalloc", 2), ("cudaFree", 0), ("cudaGraphLaunch", 0), ("cudaMalloc", 0)], []),
+        ([("cudaLaunchKernel", 0), ("cudaMalloc", 2), ("cudaFree", 0), ("cudaMalloc", 0)], [30]),
     ],
 )
 def test_retries_of_an_allocator(tmp_path: Path, calls: list[tuple[str, int]], expected: list[int]) -> None:
@@ -171,6 +174,18 @@ def test_retries_of_an_allocator(tmp_path: Path, calls: list[tuple[str, int]], e
     facts = advice_of(new(tmp_path, *loop, *rows)).facts
     found = [one.numbers for one in facts if one.kind == "memory_retries"]
     assert found == [{"retries": 1, "calls_ns": spent} for spent in expected]
+
+
+def test_the_driver_call_inside_a_call_takes_no_time_of_its_own(tmp_path: Path) -> None:
+    calls = [("cudaMalloc", 2), ("cudaFree", 0), ("cudaMalloc", 0)]
+    rows = [
+        call(name, at(1, 100 + 20 * number), at(1, 110 + 20 * number), 50 + number, returnValue=result)
+        for number, (name, result) in enumerate(calls)
+    ]
+    inner = call("cuMemAlloc_v2", at(1, 102), at(1, 108), 50, returnValue=2)
+    loop = looped(call("cudaLaunchKernel", 0, 10, 1), kernel("at::native::k", 10, 900, 1), steps=STEPS)
+    facts = advice_of(new(tmp_path, *loop, *rows, inner)).facts
+    assert [one.numbers for one in facts if one.kind == "memory_retries"] == [{"retries": 1, "calls_ns": 30}]
 
 
 def test_a_failure_on_one_thread_is_not_retried_by_another(tmp_path: Path) -> None:
