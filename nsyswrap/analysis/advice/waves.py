@@ -104,7 +104,7 @@ def last_wave(context: AdviceContext) -> Iterator[Finding]:
     occupancy = occupancy_of(whole, row[first])
     waves = occupancy.waves
     alone = [not _WITHOUT_WAVES.search(texts[one] or "") for one in name.tolist()]
-    each = size / count
+    each = np.round(waves * occupancy.blocks, 6)  # clusters leave multiprocessors out
     lost = np.where((waves > 1) & (waves <= _WAVES) & alone, 1 - each / np.ceil(each), 0.0)
     lost_ns = ns * lost[group]
     last = lost_ns > 0
@@ -126,7 +126,7 @@ def last_wave(context: AdviceContext) -> Iterator[Finding]:
         blocks=int(size[worst]),
         waves=float(waves[worst]),
         resident=int(occupancy.blocks[worst]),
-        multiprocessors=count,
+        multiprocessors=round(size[worst] / each[worst]),
     )
 
 

@@ -136,6 +136,10 @@ def waved(name: str, blocks: int, **more: object) -> Row:
         (waved(GEMM, 25, dynamicSharedMemory=50_000), 166),
         (waved(GEMM, 25, staticSharedMemory=48_800), 166),
         (waved(GEMM, 25, blockX=32), 0),  # 16 blocks of one warp: 0.16 waves
+        (waved(GEMM, 25, registersPerThread=None), 0),  # occupancy is not known
+        (waved(GEMM, 25, staticSharedMemory=None), 0),
+        (waved(GEMM, 32, clusterX=4, clusterY=1, clusterZ=1, maxActiveClusters=4), 0),  # 2 full waves
+        (waved(GEMM, 36, clusterX=4, clusterY=1, clusterZ=1, maxActiveClusters=4), 99),  # 4.5 of 5
     ],
 )
 def test_what_the_last_wave_leaves_idle(row: Row, lost: int, tmp_path: Path) -> None:
@@ -155,6 +159,12 @@ def test_what_is_said_of_the_last_wave(tmp_path: Path) -> None:
         "resident": 2,
         "multiprocessors": 10,
     }
+
+
+def test_clusters_leave_multiprocessors_out(tmp_path: Path) -> None:
+    of_four = waved(GEMM, 36, clusterX=4, clusterY=1, clusterZ=1, maxActiveClusters=4)
+    numbers = findings_of(new(tmp_path, SIZED, of_four))["last_wave"].numbers
+    assert (numbers["waves"], numbers["resident"], numbers["multiprocessors"]) == (2.25, 2, 8)
 
 
 def test_waves_of_a_gpu_of_unknown_size_are_not_judged(tmp_path: Path) -> None:
