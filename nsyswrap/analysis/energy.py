@@ -26,7 +26,7 @@ _FEWEST = 2  # samples
 _A_SECOND = 10  # samples, as many as the recorder takes
 _LAST_OF_MOMENT = (8, 0)  # compute capability
 _COVERED = 0.9  # of the time judged
-_LONGEST_S = 10.0  # between two samples: the recorder takes ten a second
+_LONGEST_S = 2.0  # between two samples: the recorder takes ten a second
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def energy_of(capture: Capture, main: JudgedProcess) -> Energy | None:
     sampled_s = min((gpu.sampled_s(start, end) for gpu in spent), default=0.0)
     if sampled_s < max(LEAST_S, _COVERED * main.window_ns / NS_PER_S):
         return None
-    power_w, steps = sum(gpu.within(start, end) for gpu in spent) / sampled_s, main.steps
+    power_w, steps = sum(gpu.within(start, end) / gpu.sampled_s(start, end) for gpu in spent), main.steps
     step_s = float(steps.duration_ns[steps.steady].mean()) / NS_PER_S if steps.has_steady else None
     counters = [gpu.counted for gpu in spent if gpu.counted is not None]
     counted = len(counters) == len(spent)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from conditioned import H200, MS, Sample, recorded, sample
-from tiny_export import Row, call, kernel, nvml_samples, nvtx, opened, row
+from tiny_export import PID, Row, call, changed, kernel, nvml_samples, nvtx, opened, row
 
 from nsyswrap.analysis.answer import answer_of
 from nsyswrap.analysis.energy import Energy
@@ -84,6 +84,7 @@ def test_a_step_has_the_mean_power_for_its_time(tmp_path: Path) -> None:
         (WORK, sampled(*[300] * 4), None),  # samples end 0.5 s before the work
         (WORK, sampled(300), None),
         (WORK, sampled(300, 300, every_ms=30_000), None),  # a recorder that stood still
+        (WORK, [sample(ms, power_w=300) for ms in (0, 500, 3000, 4000)], None),  # for most of the work
         (WORK, [(ms, 0, 1980, 3201, "", 50, 0) for ms in (0, 4000)], None),
         (WORK, sampled(*[300] * 5), True),  # power is that of the whole GPU
     ],
@@ -92,6 +93,21 @@ def test_it_is_withheld(tmp_path: Path, work: Row, samples: Sequence[Sample], mi
     capture = recorded(tmp_path / "run", [work], samples, Conditions((replace(H200, mig=bool(mig)),)))
     assert energy(capture) is None
     assert not lines(capture)
+
+
+def test_each_gpu_counts_with_the_time_in_which_it_was_sampled(tmp_path: Path) -> None:
+    """The samples of the second GPU begin 0.2 s after the work."""
+    gpus = [
+        row("TARGET_INFO_GPU", id=i, name="H200", computeMajor=9, computeMinor=0, uuid=f"GPU-{name}")
+        for i, name in enumerate("AB")
+    ]
+    ordinals = [row("TARGET_INFO_CUDA_DEVICE", gpuId=i, cudaId=i, pid=PID) for i in range(2)]
+    samples = [sample(ms, power_w=300) for ms in range(0, 4001, 100)]
+    samples += [sample(ms, power_w=300, gpu=1) for ms in range(700, 4001, 100)]
+    work = [WORK, changed(WORK, deviceId=1), *gpus, *ordinals]
+    known = energy(recorded(tmp_path / "run", work, samples, Conditions((H200, replace(H200, uuid="GPU-B")))))
+    assert known is not None
+    assert known.mean_power_w == about(600)
 
 
 def test_a_capture_without_a_run_folder_has_the_power_of_the_plugin(tmp_path: Path) -> None:
