@@ -88,7 +88,8 @@ def start(tmp_path: Path, environment: dict[str, str], captures: Path) -> Start:
             process = once(command)
             if process.returncode is None:
                 return process
-            assert process.returncode == 0, process.communicate()
+            errors = process.communicate()[1]
+            assert process.returncode == 0, errors
         raise AssertionError
 
     return started

@@ -7,10 +7,13 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from waiting import wait_until
 
 from nsyswrap.base.nsys.options import RecordingOptions
+from nsyswrap.record import guard, process_watch
 from nsyswrap.record.attached import run_bare
 from nsyswrap.record.program import Program, RunSpec
 
@@ -59,13 +62,15 @@ def test_a_program_that_fails(tmp_path: Path, code: str, exit_code: int) -> None
     assert status.message == f"program ended with exit code {exit_code} without nsys"
 
 
-def test_a_time_limit_ends_all_processes(tmp_path: Path) -> None:
-    code = f"import subprocess; p = subprocess.Popen(['sleep', '600']); open({str(tmp_path / 'pid')!r}, 'w')"
-    code += ".write(str(p.pid)); p.wait()"
-    status, _ = run_bare(spec(tmp_path, *python(code), timeout_s=1))
+def test_a_time_limit_ends_all_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time has passed when all of them exist."""
+    pid = tmp_path / "pid"
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + 3600 * pid.exists(), sleep=time.sleep)
+    monkeypatch.setattr(process_watch, "time", clock)
+    code = f"sleep 600 & echo $! > '{pid}.new'; mv '{pid}.new' '{pid}'; wait"
+    status, _ = run_bare(spec(tmp_path, "sh", "-c", code, timeout_s=1800))
     assert (status.outcome, status.exit_code) == ("timed_out", 75)
-    pid = (tmp_path / "pid").read_text()
-    assert not Path(f"/proc/{pid}").exists() or b") Z " in Path(f"/proc/{pid}/stat").read_bytes()
+    wait_until(lambda: guard.state(Path(f"/proc/{pid.read_text().strip()}")) in (b"", b"Z"))
 
 
 def test_a_signal_reaches_the_program(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import termios
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from nsyswrap.record import guard
 
 PROGRAM = "import os, signal, time; {}print(os.getpid(), flush=True); time.sleep(600)"
 DEAF = PROGRAM.format("signal.signal(signal.SIGTERM, signal.SIG_IGN); ")
-# nsys: it waits for its program, then imports. Its exit code is the number of signals that it got.
+# nsys: it waits for its program, then imports until a file exists. It exits with the number of its signals.
 RECORDS = """
 import os, signal, subprocess, sys, time
 came = []
@@ -29,8 +30,7 @@ for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
     signal.signal(number, lambda *_: came.append(1))
 subprocess.call([sys.executable, "-c", sys.argv[1]])
 open(sys.argv[2] + "/nsys.log", "w").write("Generating '/report.qdstrm'")
-begin = time.monotonic()
-while time.monotonic() < begin + float(sys.argv[3]):
+while not os.path.exists(sys.argv[3]):
     time.sleep(0.01)
 sys.exit(len(came))
 """
@@ -105,7 +105,7 @@ def guarded(folder: Path, lock: int | None = None, stem: str = "report") -> Iter
 @pytest.mark.parametrize("guard_too", [False, True])
 def test_a_program_that_ignores_signals_ends_with_nsyswrap(tmp_path: Path, *, guard_too: bool) -> None:
     with guarded(tmp_path) as run:
-        nsys, program = run.start(RECORDS, DEAF, str(run.temporary), "0.1")
+        nsys, program = run.start(RECORDS, DEAF, str(run.temporary), "/")
         if guard_too:
             wait_until(lambda: len(children(run.guard.pid)) == 1)
             wait_until(lambda: has_told_its_fork(run))
@@ -117,10 +117,13 @@ def test_a_program_that_ignores_signals_ends_with_nsyswrap(tmp_path: Path, *, gu
 
 def test_nsys_gets_no_signal_and_has_time_to_import(tmp_path: Path) -> None:
     with guarded(tmp_path) as run:
-        nsys, program = run.start(RECORDS, PROGRAM.format(""), str(run.temporary), "2.5")
+        imported = tmp_path / "imported"
+        nsys, program = run.start(RECORDS, PROGRAM.format(""), str(run.temporary), str(imported))
         run.forsake()
         wait_until(lambda: not Path(f"/proc/{program}").exists())
+        time.sleep(2.5)  # longer than one that does nothing gets
         assert nsys.poll() is None
+        imported.touch()
         assert nsys.wait(PATIENCE_S) == 0
 
 
@@ -139,7 +142,8 @@ def test_what_nsys_left_is_private_and_the_folder_locked_until_then(tmp_path: Pa
         assert lock is not None
         mine = os.dup(lock)  # as nsyswrap dies, its own is closed
         with guarded(tmp_path, lock) as run:
-            nsys, _ = run.start(RECORDS, PROGRAM.format(""), str(run.temporary), "3")
+            imported = tmp_path / "imported"
+            nsys, _ = run.start(RECORDS, PROGRAM.format(""), str(run.temporary), str(imported))
             (run.temporary / "nsys-report-1.qdstrm").touch(0o664)
             (run.work / "report.nsys-rep").touch(0o664)
             os.close(mine)
@@ -147,6 +151,7 @@ def test_what_nsys_left_is_private_and_the_folder_locked_until_then(tmp_path: Pa
             wait_until(lambda: (tmp_path / LOCK).read_text().endswith(f", process {run.guard.pid}"))
             assert is_locked(tmp_path)
             assert nsys.poll() is None
+            imported.touch()
             nsys.wait(PATIENCE_S)
         assert not (tmp_path / LOCK).exists()
         left = {path.name: path.stat().st_mode & 0o777 for path in run.work.iterdir()}
@@ -156,7 +161,7 @@ def test_what_nsys_left_is_private_and_the_folder_locked_until_then(tmp_path: Pa
 
 def test_a_command_gets_the_signal_itself(tmp_path: Path) -> None:
     with guarded(tmp_path, stem="") as run:
-        command, _ = run.start(RECORDS, DEAF, str(run.temporary), "0.1")
+        command, _ = run.start(RECORDS, DEAF, str(run.temporary), "/")
         run.forsake()
         assert command.wait(PATIENCE_S) >= 1
 

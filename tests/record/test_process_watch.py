@@ -5,6 +5,7 @@ import subprocess
 import time
 
 import pytest
+from waiting import wait_until
 
 from nsyswrap.record import guard, process_watch
 from nsyswrap.record.process_watch import ProcessWatch
@@ -36,9 +37,15 @@ def test_a_second_signal_that_a_busy_machine_delays_kills_nothing(monkeypatch: p
 @pytest.mark.parametrize("busy", [False, True])
 def test_what_is_busy_after_the_end_is_killed_only_when_it_is_no_more(*, busy: bool) -> None:
     """As nsys' agent, which completes its recording without nsys and waits for a busy CPU."""
-    with subprocess.Popen(
-        ["sleep", "1"], env={guard.MARK: "of the left", "PATH": "/usr/bin:/bin"}
-    ) as process:
-        watch = ProcessWatch(process, guard.RunProcesses("of the left"), [], None)
-        watch.drain(REPEAT_S, lambda left: busy and process.pid in left)
+    members, begun = guard.RunProcesses("of the left"), time.monotonic()
+
+    def is_busy(left: list[int]) -> bool:
+        if busy and process.pid in left and time.monotonic() > begun + 3 * REPEAT_S:
+            process.communicate()  # it ends with its stdin
+        return busy
+
+    environment = {guard.MARK: "of the left", "PATH": "/usr/bin:/bin"}
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, env=environment) as process:
+        wait_until(members.living)  # Linux says late which environment a new program has
+        ProcessWatch(process, members, [], None).drain(REPEAT_S, is_busy)
     assert process.returncode == (0 if busy else -signal.SIGKILL)

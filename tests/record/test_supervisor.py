@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from waiting import wait_until
+from waiting import PATIENCE_S, wait_until
 
 from nsyswrap.record import guard
 from nsyswrap.record import supervisor as supervise
@@ -71,6 +71,11 @@ def supervised(folder: Path, code: str, *words: str) -> Iterator[tuple[Superviso
     """A supervisor of ``python -c code``, and what it says of its progress."""
     log, token, said = folder / "log", uuid.uuid4().hex, list[str]()
     log.write_text("")
+
+    def note(message: str) -> None:
+        said.append(message)
+        (folder / f"said {len(said)}").touch()
+
     with signals_noted() as received, closing(ProgramTime()) as timed:
         process = subprocess.Popen(
             [sys.executable, "-c", code, str(timed.writer), *words],
@@ -79,7 +84,7 @@ def supervised(folder: Path, code: str, *words: str) -> Iterator[tuple[Superviso
             env={**os.environ, guard.MARK: token},
         )
         os.close(timed.writer)
-        yield Supervisor(process, token, log, timed, received, said.append), said
+        yield Supervisor(process, token, log, timed, received, note), said
 
 
 def living(supervisor: Supervisor) -> list[Path]:
@@ -92,6 +97,11 @@ def living(supervisor: Supervisor) -> list[Path]:
         except OSError:  # gone, or somebody else's
             continue
     return found
+
+
+def until_said(count: int) -> str:
+    """Code of an nsys that goes on until the supervisor has said so much."""
+    return f"import os, sys, time\nwhile not os.path.exists('said {count}'): time.sleep(0.01)"
 
 
 def assert_nothing_left(supervisor: Supervisor) -> None:
@@ -192,9 +202,13 @@ def test_an_nsys_that_works_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert supervisor.wait(None) == NsysEnd(0, None, timed_out=False, killed=False)
 
 
-def test_an_nsys_that_is_still_writing_is_given_its_time(tmp_path: Path) -> None:
-    """It goes on for 2.4 s with 1.5 s of patience, and says something every 0.3 s."""
-    talks = f"[(time.sleep(0.3), open({str(tmp_path / 'log')!r}, 'a').write('.')) for _ in range(8)]"
+def test_an_nsys_that_is_still_writing_is_given_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes on for 6 s with 4 s of patience, and says something every 0.3 s."""
+    talks = f"[(time.sleep(0.3), open({str(tmp_path / 'log')!r}, 'a').write('.')) for _ in range(20)]"
+    monkeypatch.setattr(supervise, "START_S", 60)
+    monkeypatch.setattr(guard, "STOP_NSYS_S", 4)
     with supervised(tmp_path, f"{DEAF}{talks}; raise SystemExit(7)") as (supervisor, _):
         assert supervisor.wait(0.2) == NsysEnd(7, None, timed_out=True, killed=False)
 
@@ -204,8 +218,8 @@ def test_in_a_job_a_program_that_ends_by_itself_gets_no_second_signal(
 ) -> None:
     """As Slurm signals every process of a job. The program leaves the number of its signals."""
     monkeypatch.setenv("SLURM_JOB_ID", "1")
-    monkeypatch.setattr(supervise, "STOP_IN_JOB_S", 5)
-    monkeypatch.setattr(guard, "STOP_NSYS_S", 20)
+    monkeypatch.setattr(supervise, "STOP_IN_JOB_S", PATIENCE_S)
+    monkeypatch.setattr(guard, "STOP_NSYS_S", PATIENCE_S)
     code = """
 import signal, sys, time
 came = []
@@ -240,7 +254,7 @@ def test_what_was_meant_to_outlive_nsys_lives_on(tmp_path: Path) -> None:
 
 
 def test_progress_is_told_once_a_step_and_then_cleared(tmp_path: Path) -> None:
-    with supervised(tmp_path, "import time; time.sleep(0.5)") as (supervisor, said):
+    with supervised(tmp_path, until_said(1)) as (supervisor, said):
         supervisor.log.write_text("[1/2] [=====50%   ] report.nsys-rep\r")
         supervisor.wait(None)
     assert said == ["nsys: importing the recording 50 %", ""]
@@ -250,7 +264,7 @@ def test_an_nsys_that_does_not_start_the_program_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supervise, "LATE_S", 0.2)
-    code = "import os, sys, time; time.sleep(1); os.write(int(sys.argv[1]), b's'); time.sleep(0.3)"
+    code = f"{until_said(1)}\nos.write(int(sys.argv[1]), b's')\n{until_said(2)}"
     with supervised(tmp_path, code) as (supervisor, said):
         supervisor.late = "not started"
         supervisor.wait(None)
