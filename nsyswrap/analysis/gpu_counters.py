@@ -10,7 +10,7 @@ Counters are of the GPU, not of a process. Work that nsys did not record is in t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -137,7 +137,7 @@ def _overlaps(whole: Capture, owners: frozenset[tuple[int, ...]]) -> tuple[Ints,
     return first[at] + nth, rows[at]
 
 
-def means(views: Iterable[Capture], group: Callable[[SampledGpu], Ints], count: int) -> Figures:
+def means(views: Sequence[Capture], group: Callable[[SampledGpu], Ints], count: int) -> Figures:
     """Return the means of groups of samples by COUNTERS and ``busy``, and ``samples``: their number.
 
     ``group`` returns the group of each sample of a GPU; -1: none. Those count that lie wholly in what is
@@ -147,18 +147,21 @@ def means(views: Iterable[Capture], group: Callable[[SampledGpu], Ints], count: 
     names = (*COUNTERS, "busy")
     sums, known = ({name: np.zeros(count) for name in names} for _ in range(2))
     samples = np.zeros(count, np.int64)
-    for view in views:
-        selected = gpu_operations_of(view)
-        for gpu in sampled_gpus(view.whole):
-            if gpu.owners.isdisjoint(selected.rows_of):
-                continue
-            code, of = group(gpu), gpu.inside(*windows(view, selected))
-            rows = np.flatnonzero((code >= 0) & (of >= 0))
-            samples += np.bincount(code[rows], minlength=count)
-            for name in names:
-                there = rows[~np.isnan(gpu.percent[name][rows])]
-                sums[name] += np.bincount(code[there], gpu.percent[name][there], count)
-                known[name] += np.bincount(code[there], minlength=count)
+    for gpu in sampled_gpus(views[0].whole):
+        inside = np.zeros(len(gpu.start_ns), bool)  # of any view: processes can share a GPU
+        for view in views:
+            selected = gpu_operations_of(view)
+            if not gpu.owners.isdisjoint(selected.rows_of):
+                inside |= gpu.inside(*windows(view, selected)) >= 0
+        if not inside.any():
+            continue
+        code = group(gpu)
+        rows = np.flatnonzero((code >= 0) & inside)
+        samples += np.bincount(code[rows], minlength=count)
+        for name in names:
+            there = rows[~np.isnan(gpu.percent[name][rows])]
+            sums[name] += np.bincount(code[there], gpu.percent[name][there], count)
+            known[name] += np.bincount(code[there], minlength=count)
     figures = {
         name: sums[name] / np.where(known[name] < LEAST_SAMPLES, np.nan, known[name]) for name in names
     }

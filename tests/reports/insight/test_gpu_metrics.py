@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from advised import STEP_NS, looped, new
 from test_kernel_efficiency import H200, work
-from tiny_export import METRICS, Row, call, kernel, memcpy, metric, nvtx, opened, row
+from tiny_export import METRICS, Row, call, global_id, kernel, memcpy, metric, nvtx, opened, row
 
 from nsyswrap.analysis.gpu_counters import COUNTERS, LEAST_SAMPLES
 from nsyswrap.api import CaptureReader, open_capture
@@ -109,6 +109,20 @@ def test_work_of_other_processes_on_the_gpu_is_no_part_of_a_selection(tmp_path: 
     assert samples(capture.select(process=100), "part") == {"whole capture": 40}
     whole = {"whole capture, process 100": 40, "whole capture, process 200": 10}
     assert samples(capture, "part") == whole
+
+
+def test_processes_that_share_a_gpu_share_its_samples(tmp_path: Path) -> None:
+    # Each of four steps has 38 samples in which both processes run their kernel; the first is warm-up.
+    rows = []
+    for pid in (100, 200):
+        for start in range(0, 1600, 400):
+            number = start + pid + 1
+            rows += [nvtx("step", start, start + 400, globalTid=global_id(pid, pid))]
+            rows += [call("cudaLaunchKernel", start + 1, start + 3, number, pid=pid)]
+            rows += [kernel("k", start + 5, start + 395, number, pid=pid)]
+    capture = opened(tmp_path, *rows, *sampled([50] * 200))
+    assert samples(capture) == {"k": 4 * 38}
+    assert samples(capture.select(steps="step")) == {"k": 3 * 38}
 
 
 def test_samples_lie_in_the_selected_time(tmp_path: Path) -> None:
