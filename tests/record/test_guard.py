@@ -43,11 +43,22 @@ while not came or sys.argv[2] == "deaf":
     time.sleep(0.05)
 sys.exit(5)
 """
+# A command that ends its program when it gets a signal.
+STOPS = """
+import signal, subprocess, sys, time
+came = []
+signal.signal(signal.SIGTERM, lambda *_: came.append(1))
+program = subprocess.Popen([sys.executable, "-c", sys.argv[1]])
+while not came:
+    time.sleep(0.01)
+program.kill()
+sys.exit(3)
+"""
 GUARD = """
 import sys
 from pathlib import Path
 from nsyswrap.record import guard
-guard.STOP_PROGRAM_S, guard._AGAIN_S, guard._SETTLE_S = 1, 0.3, 0.3
+guard.STOP_PROGRAM_S, guard._AGAIN_S, guard._SETTLE_S = int(sys.argv[6]), 0.3, 0.3
 guard.IDLE_S = guard.ANSWER_S = 1.5
 guard.main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4], int(sys.argv[5]))
 """
@@ -56,13 +67,13 @@ guard.main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4], int(s
 class Run:
     """A guard and what it guards."""
 
-    def __init__(self, folder: Path, lock: int | None = None, stem: str = "report") -> None:
+    def __init__(self, folder: Path, lock: int | None, stem: str, stop_s: int) -> None:
         self.work, self.temporary, token = folder / "work", folder / "temporary", uuid.uuid4().hex
         for path in (self.work, self.temporary):
             path.mkdir()
         words = [sys.executable, "-c", GUARD, token, str(self.work), str(self.temporary), stem]
         self.guard = subprocess.Popen(
-            [*words, str(-1 if lock is None else lock)],
+            [*words, str(-1 if lock is None else lock), str(stop_s)],
             stdin=subprocess.PIPE,
             bufsize=0,
             pass_fds=() if lock is None else [lock],
@@ -91,8 +102,8 @@ class Run:
 
 
 @contextmanager
-def guarded(folder: Path, lock: int | None = None, stem: str = "report") -> Iterator[Run]:
-    run = Run(folder, lock, stem)
+def guarded(folder: Path, lock: int | None = None, stem: str = "report", stop_s: int = 1) -> Iterator[Run]:
+    run = Run(folder, lock, stem, stop_s)
     try:
         yield run
     finally:
@@ -160,10 +171,17 @@ def test_what_nsys_left_is_private_and_the_folder_locked_until_then(tmp_path: Pa
 
 
 def test_a_command_gets_the_signal_itself(tmp_path: Path) -> None:
+    with guarded(tmp_path, stem="", stop_s=PATIENCE_S) as run:
+        command, _ = run.start(STOPS, PROGRAM.format(""))
+        run.forsake()
+        assert command.wait(PATIENCE_S) == 3
+
+
+def test_a_program_that_its_command_does_not_stop_is_killed(tmp_path: Path) -> None:
     with guarded(tmp_path, stem="") as run:
         command, _ = run.start(RECORDS, DEAF, str(run.temporary), "/")
         run.forsake()
-        assert command.wait(PATIENCE_S) >= 1
+        assert command.wait(PATIENCE_S) >= 0
 
 
 def test_what_is_done_leaves_nothing(tmp_path: Path) -> None:
