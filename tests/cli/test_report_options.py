@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from conftest import Cli
 from recorded import PICTURED
 from report_tables import read_csv
 from tiny_export import PID, call, kernel, memcpy, nvtx, row, write
+from waiting import wait_until
 
 from nsyswrap.analysis.kernel_names import readable
 from nsyswrap.api import open_capture
@@ -418,7 +418,7 @@ def test_a_long_step_is_said_on_a_terminal_and_wiped_away(monkeypatch: pytest.Mo
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setattr(show, "_PATIENCE_S", 0.01)
     with show.step("reading x.sqlite …"):
-        time.sleep(0.2)
+        wait_until(terminal.getvalue)
     assert terminal.getvalue() == f"\r{' ' * 79}\rreading x.sqlite …\r{' ' * 79}\r"
     monkeypatch.setattr(show, "_PATIENCE_S", 60)
     with show.step("making cuda_api_sum …"):

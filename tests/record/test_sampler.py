@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 from fake_nvml import FakeGpu, FakeNvml, sample_rows, use
+from waiting import PATIENCE_S
 
 from nsyswrap.base.run_folder import CONDITIONS
-from nsyswrap.record.conditions import nvml
+from nsyswrap.record.conditions import nvml, observer
 from nsyswrap.record.conditions.observer import Sampler
 
 TOKEN = "mark"  # noqa: S105 - no secret
@@ -54,6 +55,7 @@ def test_the_energy_is_counted_before_and_after(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, later_mj: int | None, joules: float | None
 ) -> None:
     """A counter that starts again, with the driver, tells nothing."""
+    monkeypatch.setattr(observer, "HANG_S", PATIENCE_S)
     gpu = FakeGpu(energy_mj=5_000)
     use(monkeypatch, FakeNvml(gpu))
     sample = nvml.Device.sample
