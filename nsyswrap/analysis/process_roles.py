@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.groups import distinct
+from nsyswrap.analysis.arrays.groups import distinct, group_keys
 from nsyswrap.analysis.arrays.spans import Spans, tree
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.nvtx_ranges import closed_ranges, range_labels
@@ -68,14 +68,12 @@ def _ranges(whole: Capture, rows: NDArray[Any], spans: Spans) -> dict[int, dict[
     """Return the time of the outermost ranges of the program by process and name, without ranges of 0 ns."""
     names, texts = range_labels(whole, rows)
     kept = of_the_program(whole, rows, names, texts) & (tree(spans).depth <= 0)
-    process, lasted = spans.thread & PROCESS_MASK, spans.end - spans.start
+    code, (process, name) = group_keys((spans.thread & PROCESS_MASK)[kept], names[kept])
+    sums = np.bincount(code, (spans.end - spans.start)[kept], len(process))
     found: dict[int, dict[str, int]] = {}
-    for one in distinct(process[kept])[0].tolist():
-        mine = kept & (process == one)
-        sums = np.bincount(names[mine], lasted[mine], len(texts))
-        for code in np.flatnonzero(sums).tolist():
-            name, times = family(texts[code] or ""), found.setdefault(one, {})
-            times[name] = times.get(name, 0) + int(sums[code])
+    for row in np.flatnonzero(sums).tolist():
+        times, text = found.setdefault(int(process[row]), {}), family(texts[name[row]] or "")
+        times[text] = times.get(text, 0) + int(sums[row])
     return found
 
 
