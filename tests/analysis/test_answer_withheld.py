@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tiny_export import Row, call, changed, diagnostic, kernel, memcpy, opened
+from tiny_export import Row, call, changed, diagnostic, kernel, memcpy, nvtx, opened
 
 from nsyswrap.analysis.answer import answer_of
 from nsyswrap.api import CaptureReader
@@ -93,3 +93,14 @@ def test_a_recording_without_the_kernels_has_no_figures(tmp_path: Path) -> None:
     assert first.partition(": ")[2] in render({"x": capture})
     [finding] = capture.report("advice").records()
     assert finding["example"] == "nsyswrap session launch --graphs node"
+
+
+def test_steps_whose_operations_all_end_before_they_start(tmp_path: Path) -> None:
+    rows = []
+    for number in range(8):
+        at = 1000 * number
+        rows += [nvtx("step", at, at + 1000), call("cudaLaunchKernel", at + 10, at + 20, number + 1)]
+        rows += [kernel("k", at + 100, at + 90, number + 1)]
+    answer = answer_of(opened(tmp_path, *rows))
+    assert answer.withheld is not None
+    assert answer.withheld.kind == "operations_end_early"

@@ -164,7 +164,7 @@ def _every_call(whole: Capture) -> tuple[ApiCalls, NDArray[Any]]:
     works[operations.call[known]] = True
     first[launches.call[launches.first]] = True
     graph[launches.call] = np.array([name == GRAPH_NAME for name in launches.names], bool)[launches.name]
-    duration_ns = operations.end_ns[known] - operations.start_ns[known]
+    duration_ns = np.maximum(operations.end_ns[known] - operations.start_ns[known], 0)  # of damaged times
     if np.count_nonzero(works) < len(known):  # a graph's kernels have one call
         gpu_ns = np.bincount(operations.call[known], weights=duration_ns, minlength=len(code)).astype(
             np.int64
