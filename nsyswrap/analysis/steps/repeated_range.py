@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.groups import ascending, distinct, order_by_code
+from nsyswrap.analysis.arrays.groups import ascending, distinct, order_by_code, rows_by
 from nsyswrap.analysis.arrays.spans import Spans, tree
 from nsyswrap.analysis.nvtx_ranges import MAIN_DOMAIN, closed_ranges, range_labels
 from nsyswrap.analysis.range_texts import of_an_operation
@@ -242,11 +242,12 @@ def _groups(names: NDArray[Any], texts: Sequence[str | None]) -> Iterator[tuple[
     for label, rows in numbered_ranges(names, texts):
         alone[rows] = False
         yield label, rows
-    used, codes = distinct(names)
-    count = np.bincount(codes[alone], minlength=len(used))
-    for code in np.flatnonzero(count > 1).tolist():  # each operation of PyTorch has its own text
-        if (text := texts[used[code]]) is not None:
-            yield text, np.flatnonzero(alone & (codes == code))
+    rest = np.flatnonzero(alone)
+    codes = distinct(names[rest])[1]
+    again = rest[np.bincount(codes)[codes] > 1]  # each operation of PyTorch has its own text
+    for (name,), rows in rows_by(names[again]).items():
+        if (text := texts[name]) is not None:
+            yield text, again[rows]
 
 
 def _meant(name: str, texts: Sequence[str | None]) -> list[int]:
