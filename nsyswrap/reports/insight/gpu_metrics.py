@@ -2,12 +2,12 @@
 
 nsys samples the counters (profile --gpu-metrics), by default 10,000 times a second. A sample counts for a row
 if nothing else ran on the GPU in its time, and the row's operations ran in at least 95 % of it. Rows with
-fewer than 30 such samples are unsampled: their kernels are too short, or too few. Those of a step are all
-samples that lie wholly inside it, idle time included.
+fewer than 30 such samples are unsampled: their kernels are too short, or too few. For a step, all samples
+wholly inside it count, idle time included.
 
 Percentages are of the peak that a GPU can sustain. Modules are those of nvtx_tree with what is inside them,
-their layers together, as in layers.*.mlp. Near is the roof that counters approach: compute if tensor cores
-or the issue of instructions reach 60 %, memory if reads plus writes of DRAM reach 60 % and are higher, else
+their layers together, as in layers.*.mlp. Near is the roof that the counters approach: compute if tensor
+cores or instruction issue reach 60 %, memory if DRAM reads plus writes reach 60 % and are higher, else
 neither. Roof says what bounds the kernel by its operations for each byte, as in kernel_efficiency.
 
 Counters cover the whole GPU, with the work of other programs that use it.

@@ -21,9 +21,9 @@ or in children of it: in the same instance of a range, or in one backward pass. 
 their names are one row, as in "step *". So are other ranges inside one range that differ in a number at the
 end of their names, if each is there once. A range that was open when the recording ended is "(not ended)".
 
-With recorded allocations (profile --memory), the table has their GPU memory, too. It belongs to the innermost
-range around the call, and only what was allocated in the selected time counts. A range that allocates has a
-row without GPU work, too. PyTorch keeps freed memory for itself: it allocates where its cache grows.
+With recorded allocations (profile --memory), the table has GPU memory, too. An allocation belongs to the
+innermost range around its call, and counts if it was made in the selected time. A range that only allocates
+has a row as well. PyTorch caches freed memory: it allocates only where its cache grows.
 """
 
 from __future__ import annotations

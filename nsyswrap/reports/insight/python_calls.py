@@ -1,8 +1,8 @@
 """The Python lines that launched the kernels with the most time, and those that waited for the GPU.
 
 Needs `nsyswrap profile --python-lines`. A row is a kernel, or a call that waits, with a line: the innermost
-one outside of installed packages and of Python's library. Each has at most three lines, those with most time.
-Innermost is the line that called CUDA, often of PyTorch; empty if another thread did.
+one outside of installed packages and of Python's library. Each kernel and call has at most three rows, those
+with the most time. Innermost is the line that called CUDA, often of PyTorch; empty if another thread did.
 
 Kernels that another thread launched, as autograd does, count for the line that their process came to last:
 loss.backward(). Waiting calls are those that synchronize or copy, with the time that they took on the
