@@ -1,41 +1,23 @@
 """Which session a command is about."""
 
-import os
-import socket
 from pathlib import Path
 
 import pytest
+from a_session import a_session
 
 from nsyswrap.base.errors import Unavailable, UsageError
-from nsyswrap.base.nsys.options import RecordingOptions
 from nsyswrap.record import session
 
 
-def running(program: int, folder: Path, host: str = "") -> session.Session:
-    return session.Session(
-        folder=os.path.realpath(folder),
-        cwd="/",
-        host=host or socket.gethostname(),
-        pid=program + 1000,
-        began=0,
-        program=program,
-        command=["serve"],
-        label=f"serve{program}",
-        nsys="nsys",
-        version="1",
-        name="n",
-        temporary="/",
-        token="0" * 32,
-        started=1.0,
-        options=RecordingOptions(),
-    )
+def running(program: int, folder: Path, **given: str) -> session.Session:
+    return a_session(folder, program, pid=program + 1000, label=f"serve{program}", **given)
 
 
 def test_the_only_session_here_or_the_one_that_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     a, b = running(1, tmp_path / "a"), running(2, tmp_path / "b")
-    away = running(3, tmp_path / "c", "elsewhere")
+    away = running(3, tmp_path / "c", host="elsewhere")
     alive = [a, away]
     monkeypatch.setattr(session, "sessions", lambda: list(alive))
     assert session.choose(None) is a

@@ -20,11 +20,11 @@ from http.server import HTTPServer, SimpleHTTPRequestHandler
 from pathlib import Path
 
 import pytest
+from a_session import a_session
 from foreign import SOMEBODY
 from waiting import PATIENCE_S, wait_until
 
 from nsyswrap.base.nsys.command import check_export
-from nsyswrap.base.nsys.options import RecordingOptions
 from nsyswrap.base.run_folder import EXPORT, RUN, STATUS
 from nsyswrap.record import proc, readiness, session
 from nsyswrap.record.program import Callbacks
@@ -480,23 +480,7 @@ def test_a_daemon_that_overwrites_its_environment(
 
 
 def session_of(folder: Path, pid: int) -> session.Session:
-    return session.Session(
-        folder=str(folder),
-        cwd="/",
-        host=socket.gethostname(),
-        pid=pid,
-        began=int(proc.stat(pid)[19]),
-        program=pid,
-        command=["sleep"],
-        label="sleep",
-        nsys="true",
-        version="1",
-        name="n",
-        temporary="/",
-        token="0" * 32,
-        started=1.0,
-        options=RecordingOptions(),
-    )
+    return a_session(folder, pid, began=int(proc.stat(pid)[19]))
 
 
 def test_the_file_of_a_session_stays_fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
