@@ -378,15 +378,14 @@ def _is_cut_at_its_end(whole: Capture, losses: Sequence[str]) -> bool:
 def withheld_because(capture: Capture) -> Finding | None:
     """Return why no verdict can be given: events are missing, or times contradict each other."""
     losses = [diagnostic.text for diagnostic in capture.diagnostics if diagnostic.loss]
-    if losses:
-        if lacks_kernels(capture.whole):
-            return Finding.doubt(KERNELS_MISSING, "diagnostics", began_before=began_before(capture.whole))
-        if not _is_cut_at_its_end(capture.whole, losses):
-            losses.sort(key=lambda text: "CUDA" not in text)
-            return Finding.doubt(
-                "events_missing", "diagnostics", loss=losses[0], xla_broke_import=xla_broke_import(capture)
-            )
     operations = gpu_operations_of(capture.whole)
+    if (losses or len(operations)) and lacks_kernels(capture.whole):
+        return Finding.doubt(KERNELS_MISSING, "diagnostics", began_before=began_before(capture.whole))
+    if losses and not _is_cut_at_its_end(capture.whole, losses):
+        losses.sort(key=lambda text: "CUDA" not in text)
+        return Finding.doubt(
+            "events_missing", "diagnostics", loss=losses[0], xla_broke_import=xla_broke_import(capture)
+        )
     if backwards := np.count_nonzero(operations.end_ns < operations.start_ns):
         numbers = {"backwards": int(backwards), "operations": len(operations)}
         return Finding.doubt("operations_end_early", "cuda_gpu_trace", **numbers)

@@ -104,3 +104,24 @@ def test_steps_whose_operations_all_end_before_they_start(tmp_path: Path) -> Non
     answer = answer_of(opened(tmp_path, *rows))
     assert answer.withheld is not None
     assert answer.withheld.kind == "operations_end_early"
+
+
+@pytest.mark.parametrize("why", ["they failed", "they were captured into a CUDA graph"])
+def test_launches_that_run_no_kernels_lack_none(tmp_path: Path, why: str) -> None:
+    failed = 209 if why == "they failed" else 0
+    rows = [call("cudaLaunchKernel", 10 * i, 10 * i + 5, i + 1, returnValue=failed) for i in range(1, 4)]
+    rows += [call("cudaMemcpyAsync", 50, 55, 9), memcpy(1, 60, 80, 8, correlationId=9)]
+    rows += [diagnostic("Dropped 12 events", severity=3)]
+    if not failed:
+        rows += [call("cudaStreamBeginCapture", 0, 5, 20), call("cudaStreamEndCapture", 40, 45, 21)]
+    answer = answer_of(opened(tmp_path, *rows))
+    assert answer.withheld is not None
+    assert answer.withheld.kind == "events_missing"
+
+
+def test_copies_say_nothing_of_kernels_that_nsys_left_out_without_a_word(tmp_path: Path) -> None:
+    rows = [call("cudaLaunchKernel", 10 * i, 10 * i + 5, i + 1) for i in range(1, 4)]
+    copy = [call("cudaMemcpyAsync", 50, 55, 9), memcpy(1, 60, 80, 8, correlationId=9)]
+    answer = answer_of(opened(tmp_path, *rows, *copy))
+    assert answer.lacks_kernels
+    assert not answer.devices

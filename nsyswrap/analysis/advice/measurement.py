@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nsyswrap.analysis.diagnostics.launch_checks import check_launches
 from nsyswrap.analysis.finding import Finding, FindingKind
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, gpu_operations_of
-from nsyswrap.analysis.names import CLASSES, LAUNCH, call_classes
 from nsyswrap.analysis.nvtx_ranges import MAIN_DOMAIN, range_labels, xla_broke_import
 from nsyswrap.analysis.range_texts import MODULES_DOMAIN
 from nsyswrap.analysis.steps.loops import marked_numbers
@@ -74,7 +74,7 @@ def lacks_kernels(whole: Capture) -> bool:
     """Return True if a program launched kernels, and none is recorded."""
     if not whole.has("api") or any(map(whole.has, (KERNEL, GRAPH))):
         return False
-    return bool((call_classes(whole) == CLASSES.index(LAUNCH)).any())
+    return any(check.kind == "launches_lost" for check in check_launches(whole))
 
 
 def began_before(whole: Capture) -> bool:
