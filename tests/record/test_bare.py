@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -63,10 +64,13 @@ def test_a_program_that_fails(tmp_path: Path, code: str, exit_code: int) -> None
 
 
 def test_a_time_limit_ends_all_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The time has passed when all of them exist."""
-    pid = tmp_path / "pid"
-    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + 3600 * pid.exists(), sleep=time.sleep)
-    monkeypatch.setattr(process_watch, "time", clock)
+    """The time has passed when all of them exist, and not before its start was noted."""
+    pid, asked = tmp_path / "pid", count()
+
+    def monotonic() -> float:
+        return time.monotonic() + 3600 * (next(asked) > 0 and pid.exists())
+
+    monkeypatch.setattr(process_watch, "time", SimpleNamespace(monotonic=monotonic, sleep=time.sleep))
     code = f"sleep 600 & echo $! > '{pid}.new'; mv '{pid}.new' '{pid}'; wait"
     status, _ = run_bare(spec(tmp_path, "sh", "-c", code, timeout_s=1800))
     assert (status.outcome, status.exit_code) == ("timed_out", 75)
