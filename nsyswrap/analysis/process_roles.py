@@ -72,7 +72,7 @@ def _ranges(whole: Capture, rows: NDArray[Any], spans: Spans) -> dict[int, dict[
     sums = np.bincount(code, (spans.end - spans.start)[kept], len(process))
     found: dict[int, dict[str, int]] = {}
     for row in np.flatnonzero(sums).tolist():
-        times, text = found.setdefault(int(process[row]), {}), family(texts[name[row]] or "")
+        times, text = found.setdefault(int(process[row]), {}), family(texts[name[row]] or "(no name)")
         times[text] = times.get(text, 0) + int(sums[row])
     return found
 

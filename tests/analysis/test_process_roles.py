@@ -66,3 +66,9 @@ def test_a_process_whose_ranges_take_no_time_does_nothing(tmp_path: Path) -> Non
     assert lines(tmp_path, *rows) == ["Process 201: load b 100 ns", "Process 202: load a 100 ns"]
     (tmp_path / "one").mkdir()
     assert not lines(tmp_path / "one", empty, *ranges(WORKERS[0], "load"))
+
+
+def test_ranges_without_a_name(tmp_path: Path) -> None:
+    unnamed = nvtx(None, 0, 50, globalTid=global_id(PARENT, PARENT))
+    rows = [unnamed, *ranges(WORKERS[0], "load"), *work(WORKERS[0], 1)]
+    assert lines(tmp_path, *rows)[0] == "Process 200: no GPU work, (no name) 50 ns"
