@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.analysis.gpu_operations import KINDS, GpuOperations, gpu_operations_of, operation_notes
 from nsyswrap.analysis.judged_process import JudgedProcess, judged_processes
 from nsyswrap.analysis.launches import READS, launches_of
@@ -76,7 +77,7 @@ def _rows(capture: Capture, process: JudgedProcess) -> Iterator[dict[str, Any]]:
             **_shares(gpu_ns, inside, in_graph),
         }
     if in_graph.any():
-        launch = np.unique(called_ns[in_graph], return_inverse=True)[1]
+        launch, _ = group_keys(called_ns[in_graph], operations.call[in_graph])
         first, last = _spans(operations.of(in_graph), launch)
         yield {
             "loop": _GRAPHS,

@@ -90,3 +90,14 @@ def test_without_a_judged_loop_it_is_about_launches_of_graphs(tmp_path: Path) ->
 def test_a_capture_without_graphs_has_no_share_outside_of_them(tmp_path: Path) -> None:
     rows = [row for row in serving() if row.table != GRAPH]
     assert {one["outside_graphs_percent"] for one in loops(opened(tmp_path, *rows)).values()} == {None}
+
+
+def test_threads_that_launch_graphs_at_the_same_time(tmp_path: Path) -> None:
+    rows = []
+    for start in range(0, 3000, 1000):
+        for stream, until in ((7, 900), (8, 500)):
+            number = start + stream
+            rows.append(call("cudaGraphLaunch", start, start + 10, number, tid=stream))
+            rows.append(graph(start + 100, start + until, number, streamId=stream))
+    graphs = loops(opened(tmp_path, *rows))["launches of CUDA graphs"]
+    assert (graphs["steps"], graphs["med_ns"], graphs["gap_p99_ns"]) == (6, 600, 200)
