@@ -28,7 +28,8 @@ def timed(*program: str) -> tuple[float | None, float]:
         os.close(writer)
         while process.poll() is None:
             program_time.pause(0.5)
-        program_time.pause(0)  # the exit, if it came between the two
+        for _ in ("start", "exit"):  # both may have come since the last pause
+            program_time.pause(0)
         return program_time.seconds, time.monotonic() - float(process.communicate()[0])
 
 
