@@ -172,7 +172,8 @@ def _of_pytorch(capture: Capture, process: int, device: int) -> str:
             reserved, allocated, retries = numbers
             most = f"{human(allocated, Unit.BYTES)} of {human(reserved, Unit.BYTES)}"
             retried = f", with {counted(retries, 'retries')}" if retries else ""
-            return f"; PyTorch's tensors took at most {most} reserved{retried}"
+            of_run = " in the whole run" if capture.view.selection.windowed else ""
+            return f"; PyTorch's tensors took at most {most} reserved{of_run}{retried}"
     return ""
 
 

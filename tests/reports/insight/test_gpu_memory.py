@@ -218,11 +218,8 @@ NOTED = {"process_id": PID, "device": 0, "allocated_bytes": 150, "reserved_bytes
 @pytest.mark.parametrize(
     ("noted", "text"),
     [
-        (
-            [{"process_id": 1}, NOTED],
-            "; PyTorch's tensors took at most 150 B of 160 B reserved, with 2 retries",
-        ),
-        ([{**NOTED, "retries": 0}], "; PyTorch's tensors took at most 150 B of 160 B reserved"),
+        ([{"process_id": 1}, NOTED], f"{MOST}, with 2 retries"),
+        ([{**NOTED, "retries": 0}], MOST),
         ([{**NOTED, "device": 1}], ""),
         ([{**NOTED, "retries": 1 << 70}], ""),
         ([{**NOTED, "allocated_bytes": "150"}], ""),
@@ -237,6 +234,13 @@ def test_what_pytorch_noted_stands_beside_what_the_driver_gave(
     RunFolder(tmp_path).write(RUN, {"pytorch_memory": noted})
     verdict = open_capture(tmp_path).report(REPORT).verdict
     assert verdict == f"GPU 0: at most 170 B of 1.00 kB (17.0 %), from 52 ns on{text}."
+
+
+def test_what_pytorch_noted_is_of_the_whole_run(tmp_path: Path) -> None:
+    opened(tmp_path, *example()).path.rename(tmp_path / EXPORT)
+    RunFolder(tmp_path).write(RUN, {"pytorch_memory": [{**NOTED, "retries": 0}]})
+    verdict = open_capture(tmp_path).select(time="0ns/20ns").report(REPORT).verdict
+    assert verdict.endswith(f"{MOST} in the whole run.")
 
 
 def recorded(folder: Path, name: str) -> CaptureReader:
