@@ -100,7 +100,7 @@ def energy_of(capture: Capture, main: JudgedProcess) -> Energy | None:
         return None
     power_w, steps = sum(gpu.within(start, end) / gpu.sampled_s(start, end) for gpu in spent), main.steps
     step_s = float(steps.duration_ns[steps.steady].mean()) / NS_PER_S if steps.has_steady else None
-    counters = [gpu.counted for gpu in spent if gpu.counted is not None]
+    counters = [gpu.counted for gpu in spent if gpu.counted and gpu.counted > 0]  # else it stood still
     counted = len(counters) == len(spent)
     run_joules = sum(counters) if counted else sum(float(gpu.joules[-1]) for gpu in spent)
     return Energy(power_w, None if step_s is None else power_w * step_s, run_joules, counted)

@@ -63,6 +63,13 @@ def test_the_run_is_by_the_counter_of_the_gpu(tmp_path: Path) -> None:
     assert lines(capture) == ["Energy 1.23 kJ a run: mean power 300 W"]
 
 
+@pytest.mark.parametrize("joules", [0.0, -5.0])
+def test_a_counter_that_stood_still_counts_nothing(tmp_path: Path, joules: float) -> None:
+    facts = Conditions((replace(H200, joules=joules),))
+    capture = recorded(tmp_path / "run", [WORK], sampled(*[300] * 41, every_ms=100), facts)
+    assert energy(capture) == Energy(about(300), None, about(3.9 * 300), counted=False)
+
+
 def test_a_step_has_the_mean_power_for_its_time(tmp_path: Path) -> None:
     steps = [nvtx("step", i * 250 * MS, (i * 250 + 200) * MS) for i in range(16)]
     calls = [call("cudaLaunchKernel", (i * 250 + 10) * MS, (i * 250 + 20) * MS, i) for i in range(16)]
