@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from tiers import SLOTS, slot
+from waiting import PATIENCE_S
 
 
 @pytest.mark.parametrize("kind", SLOTS)
@@ -20,9 +21,9 @@ def test_one_more_waits_until_another_ends(tmp_path: Path, kind: str) -> None:
     for worker in workers:
         worker.start()
     for _ in range(SLOTS[kind]):
-        assert held.acquire(timeout=120)
+        assert held.acquire(timeout=PATIENCE_S)
     assert not held.acquire(timeout=0.3)
     free.set()
-    assert held.acquire(timeout=120)
+    assert held.acquire(timeout=PATIENCE_S)
     for worker in workers:
         worker.join()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Cli
+from waiting import PATIENCE_S
 
 from nsyswrap import open_capture
 from nsyswrap.base.errors import CaptureError, DamagedCapture
@@ -35,7 +36,7 @@ def recorded(nsys: str, tmp_path_factory: pytest.TempPathFactory, environment: d
                 env={**environment, **secrets},
                 check=False,
                 capture_output=True,
-                timeout=120,
+                timeout=PATIENCE_S,
             )
             if not done.returncode and (folder / "r.nsys-rep").exists():
                 break

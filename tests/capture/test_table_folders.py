@@ -20,6 +20,7 @@ from recorded import run_folder
 from sampled import sampled
 from table_folders import as_arrow, as_parquet
 from tiny_export import KERNEL, changed, everything, kernel, write
+from waiting import PATIENCE_S
 
 from nsyswrap import open_capture
 from nsyswrap.base.errors import CaptureError, DamagedCapture, NotACapture, Unavailable, UsageError
@@ -335,10 +336,12 @@ def test_redact_says_what_it_cannot_do(export: Path, tmp_path: Path) -> None:
 def test_real_ones(nsys: str, tmp_path: Path) -> None:
     program = [sys.executable, "-c", "print(1)"]
     options = ["--trace=osrt,nvtx", "--sample=none", "--cpuctxsw=none", f"--output={tmp_path / 'r'}"]
-    subprocess.run([nsys, "profile", *options, *program], check=True, capture_output=True, timeout=120)
+    subprocess.run([nsys, "profile", *options, *program], check=True, capture_output=True, timeout=PATIENCE_S)
     for kind in ("sqlite", *FORMATS):
         command = [nsys, "export", "-q", "true", f"--type={kind}", f"-o{tmp_path / kind}"]
-        subprocess.run([*command, tmp_path / "r.nsys-rep"], check=True, capture_output=True, timeout=120)
+        subprocess.run(
+            [*command, tmp_path / "r.nsys-rep"], check=True, capture_output=True, timeout=PATIENCE_S
+        )
     expected = Export(tmp_path / "sqlite")
     names = [name for name in expected.tables if name.startswith(("OSRT", "Thread", "String", "TARGET"))]
     for kind in FORMATS:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import Cli
 from test_imports import HEAVY
+from waiting import PATIENCE_S
 
 pytestmark = pytest.mark.usefixtures("nsys")
 MOST = 44
@@ -91,7 +92,7 @@ def test_a_scenario(tmp_path: Path, environment: dict[str, str], python_path: st
     (tmp_path / "nothing.py").write_text(SCENARIO, encoding="utf-8")
     command = [sys.executable, "-c", RUN_SCENARIO]
     variables = {**environment, "PYTHONPATH": python_path}
-    subprocess.run(command, cwd=tmp_path, env=variables, check=True, capture_output=True, timeout=120)
+    subprocess.run(command, cwd=tmp_path, env=variables, check=True, capture_output=True, timeout=PATIENCE_S)
     check_modules(tmp_path)
 
 

@@ -15,6 +15,7 @@ from rank_exports import FAST, run_folder, steps
 from report_tables import read_csv
 from table_folders import as_parquet
 from tiny_export import call, kernel, nvtx, row, write
+from waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
@@ -250,7 +251,7 @@ def test_what_may_not_be_read_is_named(
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=PATIENCE_S,
     )
     (tmp_path / "in" / "locked").chmod(0o700)
     assert done.returncode == 65, done.stderr

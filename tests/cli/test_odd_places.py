@@ -15,6 +15,7 @@ import pytest
 from conftest import Cli
 from sampled import sampled
 from tiny_export import kernel, write
+from waiting import PATIENCE_S
 
 from nsyswrap.base import limits
 from nsyswrap.base.run_folder import RunFolder
@@ -38,7 +39,7 @@ def shell(tmp_path: Path, environment: dict[str, str]) -> Shell:
             text=True,
             errors="surrogateescape",
             check=False,
-            timeout=120,
+            timeout=PATIENCE_S,
         )
 
     return run

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tiny_export import everything, write
+from waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -38,7 +39,7 @@ def run(tmp_path: Path, environment: dict[str, str]) -> Run:
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=PATIENCE_S,
         )
         assert list(home.iterdir()) == []
         return done

@@ -8,6 +8,7 @@ from typing import IO
 
 import pytest
 from tiny_export import call, kernel, write
+from waiting import PATIENCE_S
 
 COMMANDS = (
     ["--help"],
@@ -32,7 +33,7 @@ def run(
     """Return the exit code and what was said on stderr, where that is read."""
     argv = [sys.executable, "-m", "nsyswrap", *command]
     done = subprocess.run(
-        argv, cwd=folder, env=environment, stdout=stdout, stderr=stderr, check=False, timeout=120
+        argv, cwd=folder, env=environment, stdout=stdout, stderr=stderr, check=False, timeout=PATIENCE_S
     )
     return done.returncode, (done.stderr or b"").decode()
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from sampled import sampled
+from waiting import PATIENCE_S
 
 from fuzz.planted import FAULTS
 
@@ -67,7 +68,9 @@ def test_mutated_files_are_answered_exactly_or_refused(chunk: str, servers: Serv
 @pytest.fixture(scope="module")
 def found() -> dict[str, str]:
     command = [sys.executable, str(FUZZ), "--planted"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120, env=ENVIRONMENT)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, timeout=PATIENCE_S, env=ENVIRONMENT
+    )
     findings: dict[str, str] = json.loads(done.stdout)
     return findings
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from slurm_cluster import Cluster, running_cluster
+from waiting import PATIENCE_S
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.record.launcher_env import Rank, detect, parse_ranks, rank_facts, session
@@ -163,7 +164,7 @@ def said_by(command: list[str], environment: dict[str, str]) -> list[list[object
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr
     return sorted(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Cli
+from waiting import PATIENCE_S
 
 from nsyswrap.api import open_capture
 from nsyswrap.base.nsys.command import check_export
@@ -55,7 +56,7 @@ def test_ranks_started_together_have_a_folder_each(
         )
         for rank in range(2)
     ]
-    said = [one.communicate(timeout=120) for one in started]
+    said = [one.communicate(timeout=PATIENCE_S) for one in started]
     job = "nsyswrap-runs/job-77"
     ends = [f"nsyswrap: rank {rank} of 2: done  {job}/rank-{rank}/\n" for rank in range(2)]
     ends[0] += f"all ranks   {sys.executable} -m nsyswrap report {job} --by rank\n"

@@ -147,7 +147,13 @@ def test_what_nsys_needs_of_the_machine_is_named(
 ) -> None:
     command = [*without, sys.executable, "-m", "nsyswrap", "profile", "--no-stats", "-o", "run", "true"]
     done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120
+        command,
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
     )
     if "unshare failed" in done.stderr:
         pytest.skip("namespaces cannot be made here")

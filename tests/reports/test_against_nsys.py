@@ -22,6 +22,7 @@ from tiny_export import (
     row,
     write,
 )
+from waiting import PATIENCE_S
 
 from nsyswrap import open_capture
 from nsyswrap.base.errors import NotInCapture, UsageError
@@ -246,7 +247,9 @@ def test_the_grammar_of_times(text: str, tmp_path: Path, nsys: str) -> None:
         f"--filter-time={text}",
         str(export),
     ]
-    done = subprocess.run([nsys, "stats", *asked], capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(
+        [nsys, "stats", *asked], capture_output=True, text=True, check=False, timeout=PATIENCE_S
+    )
     if done.returncode:
         with pytest.raises(UsageError):
             parse_time(text)

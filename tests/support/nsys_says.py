@@ -5,6 +5,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from waiting import PATIENCE_S
+
 from nsyswrap.api import CaptureReader
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.units import Rounding, TimeUnit
@@ -45,7 +47,7 @@ def said_by(  # noqa: PLR0913 - all that nsys can be asked for
         wanted = [argument for report in asked for argument in ("-r", report)]
         if asked:
             subprocess.run(
-                [nsys, command, *said, *wanted, export], check=True, capture_output=True, timeout=120
+                [nsys, command, *said, *wanted, export], check=True, capture_output=True, timeout=PATIENCE_S
             )
     named = re.escape(nvtx).replace("/", "[/-]")  # nsys 2025 writes no slash
     filtered = rf"_start=-?\d+_end=-?\d+|_nvtx={named}" if filters else "$"

@@ -205,7 +205,7 @@ def test_the_bench_runs_in_small(environment: dict[str, str]) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr
     header, captures, digests = done.stdout.splitlines()
