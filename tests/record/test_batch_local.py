@@ -194,16 +194,21 @@ def test_an_interruption_leaves_reports_and_the_rest_for_later(
     assert outcomes(folder) == ["done", "program_failed", "program_failed"]
 
 
-def test_a_killed_batch_is_gone_on_with(folder: Path, environment: dict[str, str], cli: Cli) -> None:
-    arguments = sweep("--repeat", "2", seconds="3")
-    (folder / "prog.py").write_text(PROGRAM.replace("min(float(seconds), 1)", "3"))
+def test_a_killed_batch_is_gone_on_with(folder: Path, environment: dict[str, str]) -> None:
+    arguments = sweep("--repeat", "2")
+    waits = "while not os.path.exists('go-on'): time.sleep(0.02)"
+    (folder / "prog.py").write_text(PROGRAM.replace("time.sleep(float(seconds))", waits))
     with running(folder, environment, arguments) as process:
         process.kill()
     assert outcomes(folder) == ["running", "planned"]
     claim = json.loads((states(folder)[1].folder / CLAIM).read_text())
-    done = cli(*arguments)
-    assert done.returncode == 0, done.stderr
-    assert "waiting for 1 run, started earlier" in done.stderr
+    with running(folder, environment, arguments) as again:
+        assert again.stderr is not None
+        while "waiting for 1 run, started earlier" not in (line := again.stderr.readline()):
+            assert line
+        (folder / "go-on").touch()
+        _, said = again.communicate(timeout=PATIENCE_S)
+    assert again.returncode == 0, said
     assert json.loads((states(folder)[1].folder / CLAIM).read_text()) == claim  # it was not run twice
     assert outcomes(folder) == ["done", "done"]
 
