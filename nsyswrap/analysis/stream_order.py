@@ -168,9 +168,11 @@ def _knows_waits(whole: Capture) -> bool:
     """Return True if it is known which events streams awaited, or that they awaited none."""
     if not whole.has("api"):
         return False
-    if whole.has("cuda_event") and (whole.columns("cuda_event", "event_sync_id")["event_sync_id"] > 0).any():
+    if not len(calls_named(whole, _WAIT)):
         return True
-    return not len(calls_named(whole, _WAIT))
+    if not (whole.has("synchronization") and whole.has("cuda_event")):
+        return False
+    return bool((whole.columns("cuda_event", "event_sync_id")["event_sync_id"] > 0).any())
 
 
 def _waits(whole: Capture, streams: dict[Key, int]) -> dict[int, _Waits]:

@@ -92,3 +92,16 @@ def test_of_the_nodes_of_a_graph_the_last_to_end_counts(tmp_path: Path) -> None:
     nodes = [kernel(LONG, 100, 200, 1, streamId=7), kernel("node", 110, 120, 1, streamId=7)]
     rows = [call("cudaGraphLaunch", 10, 15, 1), *nodes, *launched(SHORT, 20, 2, (200, 210))]
     assert waited_for(tmp_path, *rows) == 0
+
+
+@pytest.mark.parametrize(
+    ("rows", "known"),
+    [
+        (SIDE, True),
+        ([*SIDE, *recorded(20, 3, 5), *awaited(30, 4, 5, 8)], True),
+        ([*SIDE, *recorded(20, 3, 5), awaited(30, 4, 5, 8)[0]], False),  # without what tells the event
+        ([*SIDE, *awaited(30, 4, 5, 8)], False),
+    ],
+)
+def test_what_streams_awaited_is_known(tmp_path: Path, rows: list[Row], *, known: bool) -> None:
+    assert StreamOrder(new(tmp_path, *rows).whole).knows_waits == known
