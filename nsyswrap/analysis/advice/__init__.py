@@ -79,7 +79,7 @@ CHECKS = (
     *communication.CHECKS,
 )
 FACTS = (*products.FACTS, *graphs.FACTS, *memory.FACTS, *allocations.FACTS, *waves.FACTS)
-_BYTES = ("held_bytes", "grown_bytes", "allocated_bytes")
+_AMOUNTS = ("held_bytes", "grown_bytes", "allocated_bytes", "calls_ns")  # of facts on memory
 _MOSTLY = 0.5  # of the time of a kernel
 _SHARED = 0.1  # of the shorter of two findings: less in common is not said
 
@@ -177,12 +177,12 @@ def weight(piece: Finding) -> float:
 
 
 def outweighs(piece: Finding, other: Finding) -> bool:
-    """Return True if a finding is larger than another one of its kind. Facts on memory have bytes alone."""
+    """Return True if a finding is larger than another one of its kind: a fact on memory has no share."""
     return _size(piece) > _size(other)
 
 
 def _size(piece: Finding) -> tuple[float, int]:
-    return weight(piece), max(piece.numbers.get(name, 0) for name in _BYTES)
+    return weight(piece), max(piece.numbers.get(name, 0) for name in _AMOUNTS)
 
 
 def _of_process(process: JudgedProcess, least_percent: float) -> list[Finding]:

@@ -200,6 +200,20 @@ def test_a_failure_on_one_thread_is_not_retried_by_another(tmp_path: Path) -> No
     assert "memory_retries" not in {one.kind for one in facts}
 
 
+def test_of_processes_that_retry_the_one_is_named_that_takes_longest(tmp_path: Path) -> None:
+    rows = []
+    for number, pid in enumerate((PID, PID + 1), start=1):
+        launch = call("cudaLaunchKernel", 0, 10, pid, pid=pid)
+        rows += looped(launch, kernel("at::native::k", 10, 900, pid, pid=pid), steps=STEPS, pid=pid)
+        for turn in range(number):
+            for place, (name, result) in enumerate([("cudaMalloc", 2), ("cudaFree", 0), ("cudaMalloc", 0)]):
+                start = at(1 + turn, 100 + 20 * place)
+                rows.append(call(name, start, start + 10, 50 + place, pid=pid, returnValue=result))
+    facts = advice_of(new(tmp_path, *rows)).facts
+    found = [one.numbers["retries"] for one in facts if one.kind == "memory_retries"]
+    assert found == [2]
+
+
 def test_other_programs_that_run_out_of_memory_have_no_allocator_of_pytorch(tmp_path: Path) -> None:
     failed = call("cudaMalloc", at(1, 100), at(1, 110), 50, returnValue=2)
     rows = (
