@@ -87,7 +87,7 @@ def call_sites_of(whole: Capture) -> CallSites | None:
         at = np.searchsorted(time[rows], start[calls], "right") - 1
         same = (at >= 0) & (time[rows[at]] == start[calls]) & (np.diff(at, prepend=-1) != 0)
         latest = np.maximum.accumulate(np.where(same, np.arange(len(calls)), -1))
-        inside = (latest >= 0) & (start[calls] < end[calls[latest]])
+        inside = same | ((latest >= 0) & (start[calls] < end[calls[latest]]))
         stack[calls[inside]] = of_mark[rows[at[latest[inside]]]]
         traced[calls] = same
         used.append(rows[at[same]])

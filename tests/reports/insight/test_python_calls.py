@@ -68,6 +68,11 @@ def test_a_stack_of_libraries_alone_has_its_innermost_line(tmp_path: Path) -> No
     assert lines(read(tmp_path, *rows), "site") == [("torch/nn/functional.py:20 in linear",)]
 
 
+def test_a_call_that_takes_no_time_has_its_own_line(tmp_path: Path) -> None:
+    rows = [stack(10, blob((3, 4, 7))), call("cudaLaunchKernel", 10, 10, 1), kernel("k", 30, 40, 1)]
+    assert lines(read(tmp_path, *rows), "site") == [("train.py:7 in train",)]
+
+
 def test_lines_of_files_of_one_name_are_apart(tmp_path: Path) -> None:
     strings = {**STRINGS, 9: "/home/me/other/train.py"}
     rows = [
