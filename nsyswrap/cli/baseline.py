@@ -30,6 +30,7 @@ from nsyswrap.base.units import Unit, human
 from nsyswrap.base.version import version
 from nsyswrap.cli.help import CommandGroup, option
 from nsyswrap.cli.options import (
+    COUNT,
     OUTPUT,
     PAGES,
     PATH,
@@ -54,7 +55,7 @@ with lazy_imports():
 
 _SUFFIX = ".json"
 _TOP = 20
-_force = option(OUTPUT, "--force", is_flag=True, help="Replace the file if it exists.")
+_force = option(OUTPUT, "--force", "Replace the file if it exists.")
 _paths = click.argument("given", nargs=-1, required=True, metavar="PATH...")
 
 
@@ -141,15 +142,14 @@ def list_baselines(folder: Path | None) -> None:
     "show", examples=("nsyswrap baseline show main", "nsyswrap baseline show main --format json")
 )
 @click.argument("name", metavar="NAME|FILE")
-@option(OUTPUT, "--top", type=click.IntRange(min=1), metavar="N", help="Show at most N rows of each group.")
+@option(OUTPUT, "--top N", "Show at most N rows of each group.", type=COUNT)
 @option(
     OUTPUT,
-    "--format",
-    "form",
-    type=click.Choice(("text", "csv", "json")),
+    "--format FORMAT",
+    "Write text, csv or json.",
+    name="form",
+    choices=("text", "csv", "json"),
     default="text",
-    metavar="FORMAT",
-    help="Write text, csv or json.",
 )
 @csv_safe_option
 def show(name: str, *, top: int | None, form: str, csv_safe: bool) -> None:

@@ -11,7 +11,7 @@ import click
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.options import BATCH, PROGRAM
 from nsyswrap.cli.help import CommandGroup, option
-from nsyswrap.cli.options import PATH, SHOW, output_option, with_options
+from nsyswrap.cli.options import COUNT, PATH, SHOW, output_option, with_options
 from nsyswrap.cli.recording import (
     RecordingCommand,
     code_option,
@@ -27,37 +27,28 @@ with lazy_imports():  # --help needs none of these
 
 _EXECUTORS = executors.by_name()
 _LIMITED = next(name for name, executor in _EXECUTORS.items() if "max_running" in executor.options)
-_by_option = option(
-    BATCH, "--by", default="", metavar="COLUMN", show_default="kernel_ns", help="Compare by this column."
-)
+_by_option = option(BATCH, "--by COLUMN", "Compare by this column.", default="", show_default="kernel_ns")
 _top_option = option(
-    BATCH,
-    "--top",
-    type=click.IntRange(min=1),
-    default=20,
-    show_default=True,
-    metavar="N",
-    help="Show at most N rows of the table.",
+    BATCH, "--top N", "Show at most N rows of the table.", type=COUNT, default=20, show_default=True
 )
 _running_options = with_options(
     option(
         BATCH,
-        "--executor",
-        type=click.Choice(executors.NAMES),
-        metavar="WHERE",
+        "--executor WHERE",
+        f"Run here or elsewhere: {', '.join(executors.NAMES)}.",
+        choices=executors.NAMES,
         default=executors.NAMES[0],
-        help=f"Run here or elsewhere: {', '.join(executors.NAMES)}.",
     ),
     *(table_options(executor.options) for executor in _EXECUTORS.values()),
     output_option("Use this folder.", group=BATCH, show_default="nsyswrap-runs/<name>"),
-    option(BATCH, "--retry-failed", is_flag=True, help="Run failed runs again."),
-    option(BATCH, "--dry-run", is_flag=True, help="Print runs and scripts; --write-only writes them."),
+    option(BATCH, "--retry-failed", "Run failed runs again."),
+    option(BATCH, "--dry-run", "Print runs and scripts; --write-only writes them."),
     _by_option,
     _top_option,
 )
 _settings_options = with_options(
     *(
-        option(BATCH, f"--{name}", name, multiple=True, metavar="NAME=VALUE", help=executor.settings_help)
+        option(BATCH, f"--{name} NAME=VALUE", executor.settings_help, multiple=True)
         for name, executor in _EXECUTORS.items()
         if executor.settings_help
     )
@@ -105,15 +96,13 @@ def run(plan: Path, **options: Any) -> None:
 @click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[--] PROGRAM [ARGS]...")
 @option(
     PROGRAM,
-    "-p",
-    "--parameter",
-    "parameters",
+    "-p, --parameter NAME=V,V",
+    "Replace {NAME} by each value; repeatable.",
+    name="parameters",
     multiple=True,
-    metavar="NAME=V,V",
-    help="Replace {NAME} by each value; repeatable.",
 )
-@option(BATCH, "--name", default="", metavar="NAME", help="Name the batch.", rare=True)
-@option(PROGRAM, "--repeat", type=click.IntRange(min=1), default=1, metavar="N", help="Run each N times.")
+@option(BATCH, "--name NAME", "Name the batch.", default="", rare=True)
+@option(PROGRAM, "--repeat N", "Run each N times.", type=COUNT, default=1)
 @code_option
 @module_option
 @recording_options
@@ -144,16 +133,8 @@ def wait(folder: Path, *, by: str, top: int) -> None:
 
 @command.command("status", examples=("nsyswrap batch status nsyswrap-runs/sweep --watch",))
 @_FOLDER
-@option(SHOW, "--watch", is_flag=True, help="Refresh until every run has ended.")
-@option(
-    SHOW,
-    "--top",
-    type=click.IntRange(min=1),
-    default=20,
-    show_default=True,
-    metavar="N",
-    help="Show at most N runs.",
-)
+@option(SHOW, "--watch", "Refresh until every run has ended.")
+@option(SHOW, "--top N", "Show at most N runs.", type=COUNT, default=20, show_default=True)
 def status(folder: Path, *, watch: bool, top: int) -> None:
     """Show the state of the runs of a batch.
 

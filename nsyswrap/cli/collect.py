@@ -24,6 +24,7 @@ from nsyswrap.base.version import pip_install
 from nsyswrap.cli.folders import expanded
 from nsyswrap.cli.help import HelpCommand, completes, option
 from nsyswrap.cli.options import (
+    COUNT,
     OUTPUT,
     PATH,
     SHOW,
@@ -117,68 +118,42 @@ def show_rank_verdicts(results: Sequence[RunResult]) -> None:
     other_options={"--sort": "--by"},
 )
 @click.argument("patterns", nargs=-1, required=True, metavar="DIR|GLOB...")
+@option(SHOW, "--by COLUMN", "Compare by this column of results.csv.", default="", show_default="kernel_ns")
+@option(SHOW, "--top N", "Show at most N combinations.", type=COUNT, default=_TOP, show_default=True)
 @option(
     SHOW,
-    "--by",
-    metavar="COLUMN",
-    default="",
-    show_default="kernel_ns",
-    help="Compare by this column of results.csv.",
-)
-@option(
-    SHOW,
-    "--top",
-    type=click.IntRange(min=1),
-    default=_TOP,
-    show_default=True,
-    metavar="N",
-    help="Show at most N combinations.",
-)
-@option(
-    SHOW,
-    "--format",
-    "form",
-    type=click.Choice(_FORMATS),
+    "--format FORMAT",
+    "Print text, or brief: one JSON packet of 4 kB.",
+    name="form",
+    choices=_FORMATS,
     default=_FORMATS[0],
-    metavar="FORMAT",
-    help="Print text, or brief: one JSON packet of 4 kB.",
 )
 @output_option("Write the tables into this folder.", is_folder=False)
 @option(
     OUTPUT,
-    "-r",
-    "--report",
-    "reports",
+    "-r, --report NAME",
+    "Write this report, or all, to summaries.csv; repeatable.",
+    name="reports",
     multiple=True,
-    metavar="NAME",
     shell_complete=completes(lambda: all_reports.SUMMARIES),
-    help="Write this report, or all, to summaries.csv; repeatable.",
 )
 @csv_safe_option
+@option(OUTPUT, "--jobs N", "Read N captures at a time.", type=COUNT, show_default="one per CPU")
 @option(
     OUTPUT,
-    "--jobs",
-    type=click.IntRange(min=1),
-    metavar="N",
-    show_default="one per CPU",
-    help="Read N captures at a time.",
-)
-@option(
-    OUTPUT,
-    "--executor",
-    type=click.Choice((_HERE, *_ELSEWHERE)),
-    metavar="WHERE",
+    "--executor WHERE",
+    f"Read captures here or elsewhere: {', '.join((_HERE, *_ELSEWHERE))}.",
+    choices=(_HERE, *_ELSEWHERE),
     default=_HERE,
-    help=f"Read captures here or elsewhere: {', '.join((_HERE, *_ELSEWHERE))}.",
 )
 @with_options(
     *(
-        option(OUTPUT, f"--{name}", name, multiple=True, metavar="KEY=VALUE", help=one.settings_help)
+        option(OUTPUT, f"--{name} KEY=VALUE", one.settings_help, multiple=True)
         for name, one in _ELSEWHERE.items()
         if one.settings_help
     )
 )
-@option(OUTPUT, "--block", type=PATH, hidden=True, help="A task of an executor.")
+@option(OUTPUT, "--block DIR", "A task of an executor.", type=PATH, hidden=True)
 def command(
     patterns: Sequence[str],
     *,

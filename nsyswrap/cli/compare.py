@@ -28,6 +28,7 @@ from nsyswrap.cli.folders import expanded
 from nsyswrap.cli.gate import gate_options
 from nsyswrap.cli.help import HelpCommand, option
 from nsyswrap.cli.options import (
+    COUNT,
     OUTPUT,
     PAGES,
     PATH,
@@ -86,19 +87,12 @@ SIDES = ("base", "new")
 _LOST = ("program_failed", "timed_out", "nsys_failed")
 
 run_options = with_options(
-    option(
-        RUN,
-        "--run",
-        "runs",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Run each command N times, in turns.",
-    ),
-    option(RUN, "--into", type=PATH, metavar="DIR", help="Record into DIR/base/run-1, DIR/new/run-1, ..."),
-    option(RUN, "--trace", default="cuda,nvtx", show_default=True, metavar="APIS", help="Trace these APIs."),
-    option(RUN, "--nvcc", metavar="OPTIONS", rare=True, help="Compile .cu files with these options of nvcc."),
-    option(RUN, "--arch", metavar="SM", rare=True, help="Compile .cu files for this GPU: sm_90."),
-    option(RUN, "--force", is_flag=True, help="Replace runs in DIR, and files."),
+    option(RUN, "--run N", "Run each command N times, in turns.", name="runs", type=COUNT),
+    option(RUN, "--into DIR", "Record into DIR/base/run-1, DIR/new/run-1, ...", type=PATH),
+    option(RUN, "--trace APIS", "Trace these APIs.", default="cuda,nvtx", show_default=True),
+    option(RUN, "--nvcc OPTIONS", "Compile .cu files with these options of nvcc.", rare=True),
+    option(RUN, "--arch SM", "Compile .cu files for this GPU: sm_90.", rare=True),
+    option(RUN, "--force", "Replace runs in DIR, and files."),
 )
 
 
@@ -151,12 +145,7 @@ def record(
     folder = into or claim_output("compare")
     specs = {
         side: programs.RunSpec(
-            program,
-            folder / side,
-            recording,
-            force=force,
-            keep_output=True,
-            keep_errors=True,
+            program, folder / side, recording, force=force, keep_output=True, keep_errors=True
         )
         for side, program in zip(SIDES, resolved, strict=True)
     }
@@ -215,8 +204,8 @@ def _check_gpu_work(run: Path) -> None:
 
 _PICTURE = click.Path(dir_okay=False, readable=False, path_type=Path)
 picture_options = with_options(
-    option(OUTPUT, "--view", type=_PICTURE, metavar="FILE", help="Write an HTML page as well."),
-    option(OUTPUT, "--plot", type=_PICTURE, metavar="FILE", help="Draw a .png, .svg or .pdf as well."),
+    option(OUTPUT, "--view FILE", "Write an HTML page as well.", type=_PICTURE),
+    option(OUTPUT, "--plot FILE", "Draw a .png, .svg or .pdf as well.", type=_PICTURE),
 )
 LIMITS = "When a row is slower"  # a heading of the help
 FORMATS = ("text", "csv", "json", "brief", "markdown")
@@ -313,26 +302,23 @@ class CompareCommand(HelpCommand):
     other_options={"--html": "--view", "--json": "--format=json"},
 )
 @click.argument("paths", nargs=-1, metavar="BASE... [--] NEW...")
-@option(LIMITS, "--max-slower", show_default="5%", metavar="SHARE", help="Tolerate this much more time.")
-@option(
-    LIMITS, "--min-time", show_default="10us", metavar="TIME", help="Ignore less time than this in a run."
-)
-@option(LIMITS, "--anyway", is_flag=True, help="Show unequal sides; verdicts if only the command differs.")
+@option(LIMITS, "--max-slower SHARE", "Tolerate this much more time.", show_default="5%")
+@option(LIMITS, "--min-time TIME", "Ignore less time than this in a run.", show_default="10us")
+@option(LIMITS, "--anyway", "Show unequal sides; verdicts if only the command differs.")
 @run_options
 @gate_options
 @top_option
 @option(
     OUTPUT,
-    "--format",
-    "form",
-    type=click.Choice(FORMATS),
+    "--format FORMAT",
+    "Write text, csv, json, brief or markdown.",
+    name="form",
+    choices=FORMATS,
     default="text",
-    metavar="FORMAT",
     elsewhere={
         "html": "use --view FILE.html for a page",
         **{form: f"use --plot FILE.{form} for a picture" for form in PICTURES},
     },
-    help="Write text, csv, json, brief or markdown.",
 )
 @csv_safe_option
 @output_option(

@@ -39,18 +39,17 @@ _LEVEL_WIDTH = max(map(len, _LEVELS.values()))
 
 @click.command(cls=HelpCommand, examples=("nsyswrap doctor --probe", "nsyswrap doctor run1"))
 @click.argument("capture", required=False, type=click.Path(readable=False, path_type=Path))
-@option("Checks", "--probe", is_flag=True, help="Also record two seconds of GPU work and read it back.")
-@option("Checks", "--peaks", is_flag=True, help="With --probe, also measure and keep the GPU's peaks.")
-@option("Output", "--json", "as_json", is_flag=True, help="Print JSON: docs/doctor.schema.json.")
+@option("Checks", "--probe", "Also record two seconds of GPU work and read it back.")
+@option("Checks", "--peaks", "With --probe, also measure and keep the GPU's peaks.")
+@option("Output", "--json", "Print JSON: docs/doctor.schema.json.", name="as_json")
 @option(
     "Output",
-    "--format",
-    "form",
-    type=click.Choice(_FORMATS),
-    metavar="FORMAT",
-    help="Print text, json, or brief: what is not ok, in 4 kB.",
+    "--format FORMAT",
+    "Print text, json, or brief: what is not ok, in 4 kB.",
+    name="form",
+    choices=_FORMATS,
 )
-@option("Output", "--skill", is_flag=True, help="Print the skill file for coding agents, and check nothing.")
+@option("Output", "--skill", "Print the skill file for coding agents, and check nothing.")
 def command(
     capture: Path | None, *, probe: bool, peaks: bool, as_json: bool, form: str | None, skill: bool
 ) -> None:

@@ -69,40 +69,15 @@ FORMS = ("perfetto", "json")
     ),
 )
 @captures_argument
+@option(OUTPUT, "--perfetto FILE", "Write a timeline; - is stdout, .gz compresses.", type=PATH_OR_STDOUT)
+@option(OUTPUT, "--format FORMAT", "perfetto or json; by default json for .json.", name="form", choices=FORMS)
+@option(OUTPUT, "--parquet DIR", "Write the events of each kind to DIR/<kind>.parquet.", type=PATH)
+@option(OUTPUT, "--flamegraph FILE", "Write GPU time by NVTX range as folded stacks.", type=PATH_OR_STDOUT)
 @option(
-    OUTPUT,
-    "--perfetto",
-    type=PATH_OR_STDOUT,
-    metavar="FILE",
-    help="Write a timeline; - is stdout, .gz compresses.",
-)
-@option(
-    OUTPUT,
-    "--format",
-    "form",
-    type=click.Choice(FORMS),
-    metavar="FORMAT",
-    help="perfetto or json; by default json for .json.",
-)
-@option(
-    OUTPUT, "--parquet", type=PATH, metavar="DIR", help="Write the events of each kind to DIR/<kind>.parquet."
-)
-@option(
-    OUTPUT,
-    "--flamegraph",
-    type=PATH_OR_STDOUT,
-    metavar="FILE",
-    help="Write GPU time by NVTX range as folded stacks.",
-)
-@option(
-    OUTPUT,
-    "--metrics",
-    type=click.Choice(METRICS),
-    metavar="FORMAT",
-    help="Write the main figures: openmetrics or github-benchmark.",
+    OUTPUT, "--metrics FORMAT", "Write the main figures: openmetrics or github-benchmark.", choices=METRICS
 )
 @output_option("Write the metrics to FILE, not to stdout.", metavar="FILE")
-@option(OUTPUT, "--force", is_flag=True, help="Replace the files of an earlier export.")
+@option(OUTPUT, "--force", "Replace the files of an earlier export.")
 @selection_options("no")
 def command(
     captures: Sequence[Path],

@@ -90,20 +90,17 @@ _KEYS: dict[str, tuple[str, Callable[[object], Any]]] = {
 }
 
 gate_options = with_options(
-    option(GATE, "--gate", is_flag=True, help="Exit with 1 if NEW is slower."),
+    option(GATE, "--gate", "Exit with 1 if NEW is slower."),
     option(
         GATE,
-        "--metric",
-        "metrics",
+        "--metric NAME",
+        "Check total, step, launch_overhead or kernels.",
+        name="metrics",
         multiple=True,
-        metavar="NAME",
         shell_complete=completes(lambda: METRICS),
-        help="Check total, step, launch_overhead or kernels.",
     ),
-    option(
-        GATE, "--kernel", "kernels", multiple=True, metavar="GLOB", help="Check these kernels; repeatable."
-    ),
-    option(GATE, "--strict", is_flag=True, help="Exit with 3 if NEW is not judged."),
+    option(GATE, "--kernel GLOB", "Check these kernels; repeatable.", name="kernels", multiple=True),
+    option(GATE, "--strict", "Exit with 3 if NEW is not judged."),
 )
 
 

@@ -124,9 +124,24 @@ def _expected(kind: object) -> str:
     return f"{noun} {'above' if kind.min_open else 'from'} {kind.min}"
 
 
-def option(group: str, *flags: str, **settings: Any) -> Callable[[Function], Function]:
-    """Return a decorator that adds an option under the heading ``group``."""
-    return click.option(*flags, cls=HelpOption, group=group, **settings)
+def option(
+    group: str, usage: str, help_text: str, *, name: str = "", choices: Sequence[str] = (), **settings: Any
+) -> Callable[[Function], Function]:
+    """Return a decorator that adds an option under the heading ``group``.
+
+    ``usage`` is what the help shows, as in ``-o, --output FILE``; without a value it is a flag. ``name`` is
+    that of the parameter, if it differs. ``choices`` are the only values.
+    """
+    *short, long = usage.split(", ")
+    flag, _, metavar = long.partition(" ")
+    if choices:
+        settings["type"] = click.Choice(choices)
+    elif not metavar:
+        settings["is_flag"] = True
+    names = (*short, flag, *filter(None, [name]))
+    return click.option(
+        *names, cls=HelpOption, group=group, metavar=metavar or None, help=help_text, **settings
+    )
 
 
 def around(option: str, words: Sequence[str]) -> tuple[Sequence[str], str, Sequence[str]]:

@@ -43,6 +43,7 @@ def with_options(*options: Callable[[Command], Command]) -> Callable[[Command], 
     return add
 
 
+COUNT = click.IntRange(min=1)
 PATH = click.Path(readable=False, path_type=Path)
 PATH_OR_STDOUT = click.Path(readable=False, path_type=Path, allow_dash=True)
 SHOW, PART, OUTPUT = "What to show", "Part of the capture", "Output"  # headings of the help
@@ -54,29 +55,21 @@ def _report_names() -> tuple[str, ...]:
 
 report_option = option(
     SHOW,
-    "-r",
-    "--report",
-    "reports",
+    "-r, --report NAME",
+    "Show this report; all: every report. Repeatable.",
+    name="reports",
     multiple=True,
-    metavar="NAME",
     shell_complete=completes(_report_names),
-    help="Show this report; all: every report. Repeatable.",
 )
-top_option = option(
-    SHOW, "--top", type=click.IntRange(min=1), metavar="N", help="Show at most N rows per table and capture."
-)
+top_option = option(SHOW, "--top N", "Show at most N rows per table and capture.", type=COUNT)
 
 
 def csv_option(group: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator that adds --csv."""
-    return option(
-        group, "--csv", "csv_folder", type=PATH, metavar="DIR", help="Write each report to DIR/<report>.csv."
-    )
+    return option(group, "--csv DIR", "Write each report to DIR/<report>.csv.", name="csv_folder", type=PATH)
 
 
-csv_safe_option = option(
-    OUTPUT, "--csv-safe", is_flag=True, help="Guard CSV cells: formulas, control characters."
-)
+csv_safe_option = option(OUTPUT, "--csv-safe", "Guard CSV cells: formulas, control characters.")
 
 
 def check_csv_safe(form: str, *, csv_safe: bool) -> None:
@@ -97,7 +90,7 @@ def output_option(
     path = PATH_OR_STDOUT if metavar == "FILE" else PATH
     if metavar == "DIR" and is_folder:
         settings["callback"] = _check_folder_name
-    return option(group, "-o", "--output", type=path, metavar=metavar, help=help_text, **settings)
+    return option(group, f"-o, --output {metavar}", help_text, type=path, **settings)
 
 
 PAGES = (".html", ".htm")
@@ -159,34 +152,22 @@ def is_given(name: str) -> bool:
 captures_argument = click.argument("captures", nargs=-1, type=PATH, metavar="[CAPTURE]...")
 explain_option = option(
     SHOW,
-    "--explain",
-    metavar="NAME",
+    "--explain NAME",
+    "Explain a report, its options and its columns.",
     shell_complete=completes(_report_names),
-    help="Explain a report, its options and its columns.",
 )
 
 _window_options = with_options(
-    option(
-        PART, "--time", "window", metavar="START/END", help="Read only this time: 2.6s/2.7s, 10ms/ or /300us."
-    ),
-    option(PART, "--nvtx", metavar="RANGE", help="Read only NVTX ranges: NAME[@DOMAIN], NAME/N or NAME/N-M."),
-    option(
-        PART,
-        "--device",
-        "devices",
-        type=int,
-        multiple=True,
-        metavar="N",
-        help="Read only this GPU; repeatable.",
-    ),
+    option(PART, "--time START/END", "Read only this time: 2.6s/2.7s, 10ms/ or /300us.", name="window"),
+    option(PART, "--nvtx RANGE", "Read only NVTX ranges: NAME[@DOMAIN], NAME/N or NAME/N-M."),
+    option(PART, "--device N", "Read only this GPU; repeatable.", name="devices", type=int, multiple=True),
     option(
         PART,
-        "--process",
-        "processes",
+        "--process PID",
+        "Read only this process; repeatable.",
+        name="processes",
         type=int,
         multiple=True,
-        metavar="PID",
-        help="Read only this process; repeatable.",
     ),
 )
 
@@ -219,11 +200,7 @@ def selection_options(clip_default: str) -> Callable[[Callable[..., Any]], Calla
             command(selection=selection, **rest)
 
         clip = option(
-            PART,
-            "--clip",
-            type=click.Choice(["no", "yes"]),
-            show_default=clip_default,
-            help="Cut events at edges.",
+            PART, "--clip", "Cut events at edges.", choices=["no", "yes"], show_default=clip_default
         )
         return _window_options(clip(with_selection))
 
@@ -231,7 +208,7 @@ def selection_options(clip_default: str) -> Callable[[Callable[..., Any]], Calla
 
 
 steps_option = option(
-    PART, "--steps", default="", metavar="STEPS", help="Judge these steps: NAME, 10-13 or NAME/10-13, from 0."
+    PART, "--steps STEPS", "Judge these steps: NAME, 10-13 or NAME/10-13, from 0.", default=""
 )
 
 

@@ -74,27 +74,18 @@ class _PlotCommand(HelpCommand):
     ),
 )
 @captures_argument
-@option(
-    SHOW,
-    "--kind",
-    "kinds",
-    type=click.Choice(NAMES),
-    multiple=True,
-    metavar="KIND",
-    help="Draw this kind; repeatable.",
-)
+@option(SHOW, "--kind KIND", "Draw this kind; repeatable.", name="kinds", choices=NAMES, multiple=True)
 @output_option("Write here: DIR or FILE.png [nsyswrap-plots/<label>].", is_folder=False)
 @option(
     OUTPUT,
-    "--format",
-    "form",
-    type=click.Choice(FORMATS),
+    "--format FORMAT",
+    f"Write {', '.join(FORMATS[:-1])} or {FORMATS[-1]}.",
+    name="form",
+    choices=FORMATS,
     default="png",
     show_default=True,
-    metavar="FORMAT",
-    help=f"Write {', '.join(FORMATS[:-1])} or {FORMATS[-1]}.",
 )
-@option(OUTPUT, "--force", is_flag=True, help="Replace files that exist.")
+@option(OUTPUT, "--force", "Replace files that exist.")
 @selection_options("yes")
 def command(
     captures: tuple[Path, ...],

@@ -43,7 +43,7 @@ from nsyswrap.base.run_folder import (
 )
 from nsyswrap.base.text import counted, quoted
 from nsyswrap.cli.help import option
-from nsyswrap.cli.options import SHOW, csv_option, output_option, report_option, top_option
+from nsyswrap.cli.options import COUNT, SHOW, csv_option, output_option, report_option, top_option
 from nsyswrap.cli.output import (
     check_csv_folder,
     make_tables,
@@ -166,23 +166,17 @@ class ProfilePlan:
 @click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[--] PROGRAM [ARGS]...")
 @code_option
 @module_option
-@option(PROGRAM, "--ranks", metavar="N,N-N", help="Profile only these ranks of a launch; run the others.")
-@option(
-    PROGRAM,
-    "--repeat",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Run N times, into DIR/run-1, ...; show the spread.",
-)
-@option(PROGRAM, "--compare-bare", is_flag=True, help="Run without nsys too (asks first, or --yes).")
-@option(PROGRAM, "--yes", "confirmed", is_flag=True, rare=True, help="Run without nsys without asking.")
+@option(PROGRAM, "--ranks N,N-N", "Profile only these ranks of a launch; run the others.")
+@option(PROGRAM, "--repeat N", "Run N times, into DIR/run-1, ...; show the spread.", type=COUNT)
+@option(PROGRAM, "--compare-bare", "Run without nsys too (asks first, or --yes).")
+@option(PROGRAM, "--yes", "Run without nsys without asking.", name="confirmed", rare=True)
 @output_option("Use this folder, not nsyswrap-runs/<program>-<time>.", group=FOLDER)
-@option(FOLDER, "--force", is_flag=True, help="Replace the run in the folder.")
+@option(FOLDER, "--force", "Replace the run in the folder.")
 @recording_options
 @report_option
 @top_option
 @csv_option(SHOW)
-@option(SHOW, "--dry-run", is_flag=True, help="Print the command line of nsys, run nothing.")
+@option(SHOW, "--dry-run", "Print the command line of nsys, run nothing.")
 def command(**values: Any) -> None:
     """Run a program under nsys and show its GPU activity.
 

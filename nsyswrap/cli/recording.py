@@ -21,7 +21,7 @@ from nsyswrap.base.errors import CommandHint, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.options import OPTIONS, PROGRAM, RANGES, OptionSpec, RecordingOptions
 from nsyswrap.cli.help import HelpCommand, around, completes, option
-from nsyswrap.cli.options import with_options
+from nsyswrap.cli.options import COUNT, with_options
 
 with lazy_imports():
     from nsyswrap.record import nvcc_options
@@ -39,11 +39,11 @@ _GPU_LIST = re.compile(rf"(?:cuda:)?({_GPU}(?:,{_GPU})*)")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _TYPES: Mapping[str, click.IntRange | click.FloatRange] = {
-    "count": click.IntRange(min=1),
+    "count": COUNT,
     "seconds": click.FloatRange(min=0, min_open=True),
     "delay": click.FloatRange(min=0),
 }
-module_option = option(PROGRAM, "-m", "--module", is_flag=True, help="Run PROGRAM as a module: python -m.")
+module_option = option(PROGRAM, "-m, --module", "Run PROGRAM as a module: python -m.")
 
 
 def table_options(rows: Mapping[str, OptionSpec], defaults: object = None) -> Callable[[Function], Function]:
@@ -52,17 +52,17 @@ def table_options(rows: Mapping[str, OptionSpec], defaults: object = None) -> Ca
         *(
             option(
                 row.group,
-                row.flag,
-                name,
-                type=click.Choice(row.choices) if row.choices else _TYPES.get(row.values),
+                f"{row.flag} {row.metavar or ''}",
+                row.help,
+                name=name,
+                choices=row.choices,
+                type=_TYPES.get(row.values),
                 is_flag=row.values == "flag",
                 multiple=row.values == "texts",
                 default=False if row.values == "flag" else getattr(defaults, name, None) or None,
                 show_default=row.show_default,
-                metavar=row.metavar,
                 rare=row.rare,
                 left_out=row.left_out,
-                help=row.help,
                 shell_complete=completes(partial(iter, row.completions)) if row.completions else None,
             )
             for name, row in rows.items()

@@ -45,8 +45,8 @@ STAYS = (
     examples=("nsyswrap redact run1 -o shared.sqlite", "nsyswrap redact --check shared.sqlite"),
 )
 @click.argument("captures", nargs=-1, required=True, type=PATH, metavar="CAPTURE")
-@option(OUTPUT, "-o", "--output", type=PATH, metavar="FILE", help="Write the redacted copy.")
-@option(OUTPUT, "--check", is_flag=True, help="List secrets by kind, name and count; exit 1 if any.")
+@option(OUTPUT, "-o, --output FILE", "Write the redacted copy.", type=PATH)
+@option(OUTPUT, "--check", "List secrets by kind, name and count; exit 1 if any.")
 def command(captures: tuple[Path, ...], output: Path | None, *, check: bool) -> None:
     """Remove secrets from a capture before sharing it.
 

@@ -99,71 +99,54 @@ _SCREENS = 5  # of the captures in a folder
 )
 @captures_argument
 @report_option
-@option(SHOW, "--advice", is_flag=True, help="Say what to change, the largest saving first (-r advice).")
-@option(SHOW, "--by", type=click.Choice(["rank"]), help="Show reports by rank, and compare the ranks.")
+@option(SHOW, "--advice", "Say what to change, the largest saving first (-r advice).")
+@option(SHOW, "--by", "Show reports by rank, and compare the ranks.", choices=["rank"])
 @top_option
-@option(SHOW, "--sort", metavar="COLUMN", default="", help="Order rows by this column; -COLUMN: upwards.")
-@option(SHOW, "--match", metavar="GLOB", default="", help="Show rows with such a name: '*gemm*'.")
-@option(
-    SHOW, "--list", "listing", is_flag=True, help="List available reports, and the events that others lack."
-)
+@option(SHOW, "--sort COLUMN", "Order rows by this column; -COLUMN: upwards.", default="")
+@option(SHOW, "--match GLOB", "Show rows with such a name: '*gemm*'.", default="")
+@option(SHOW, "--list", "List available reports, and the events that others lack.", name="listing")
 @explain_option
 @option(
-    SHOW,
-    "--ncu",
-    is_flag=False,
-    flag_value="",
-    metavar="[KERNEL]",
-    help="Print the command of Nsight Compute for a kernel.",
+    SHOW, "--ncu [KERNEL]", "Print the command of Nsight Compute for a kernel.", is_flag=False, flag_value=""
 )
 @selection_options("yes; nsys' reports: no")
 @steps_option
 @option(
     OUTPUT,
-    "--names",
-    type=click.Choice(["full", "base", "mangled"]),
+    "--names FORM",
+    "Write kernel names in full, base or mangled form.",
+    choices=["full", "base", "mangled"],
     default="full",
-    metavar="FORM",
-    help="Write kernel names in full, base or mangled form.",
 )
-@option(OUTPUT, "--nvtx-names", is_flag=True, help="Put the innermost NVTX range before each kernel name.")
-@option(OUTPUT, "--readable", is_flag=True, help="Shorten kernel names for reading; #1, #2 tell them apart.")
+@option(OUTPUT, "--nvtx-names", "Put the innermost NVTX range before each kernel name.")
+@option(OUTPUT, "--readable", "Shorten kernel names for reading; #1, #2 tell them apart.")
+@option(OUTPUT, "--classes FILE", "Classify kernels by the rules in this TOML file first.", type=PATH)
 @option(
     OUTPUT,
-    "--classes",
-    type=PATH,
-    metavar="FILE",
-    help="Classify kernels by the rules in this TOML file first.",
-)
-@option(
-    OUTPUT,
-    "--timeunit",
-    "time_unit",
-    type=click.Choice(["auto", "ns", "us", "ms", "s"]),
+    "--timeunit UNIT",
+    "Write times in auto, ns, us, ms or s; JSON stays in ns.",
+    name="time_unit",
+    choices=["auto", "ns", "us", "ms", "s"],
     default="auto",
-    metavar="UNIT",
-    help="Write times in auto, ns, us, ms or s; JSON stays in ns.",
 )
 @option(
     OUTPUT,
-    "--rounding",
-    type=click.Choice(["2025", "legacy"]),
+    "--rounding ERA",
+    "Match CSV of nsys 2025, or legacy: of 2024 and older.",
+    choices=["2025", "legacy"],
     default="2025",
-    metavar="ERA",
-    help="Match CSV of nsys 2025, or legacy: of 2024 and older.",
 )
 @option(
     OUTPUT,
-    "--format",
-    "form",
-    type=click.Choice(formats.NAMES),
+    "--format FORMAT",
+    f"Write {', '.join(formats.NAMES[:-1])} or {formats.NAMES[-1]}.",
+    name="form",
+    choices=formats.NAMES,
     default="text",
-    metavar="FORMAT",
     elsewhere={
         "html": "nsyswrap view writes a page",
         **dict.fromkeys(("png", "svg", "pdf"), "nsyswrap plot draws pictures"),
     },
-    help=f"Write {', '.join(formats.NAMES[:-1])} or {formats.NAMES[-1]}.",
 )
 @output_option(
     "Write into this file; its ending is the format.",
@@ -171,7 +154,7 @@ _SCREENS = 5  # of the captures in a folder
     callback=lambda _context, _option, path: None if str(path) == "-" else path,
 )
 @csv_option(OUTPUT)
-@option(OUTPUT, "--like-nsys", is_flag=True, help="Name files as nsys, by --csv PREFIX.")
+@option(OUTPUT, "--like-nsys", "Name files as nsys, by --csv PREFIX.")
 @csv_safe_option
 def command(**values: Any) -> None:
     """Show captures: one screen, or reports in any format.

@@ -19,8 +19,8 @@ with lazy_imports():  # --help needs none of these
 
 @click.command(cls=HelpCommand, examples=("nsyswrap run-folder nsyswrap-runs/sweep/runs/0001",))
 @click.argument("path", type=click.Path(readable=False, path_type=Path), metavar="DIR")
-@option("Run folder", "--again", is_flag=True, help="Run it even if it is done.")
-@option("Run folder", "--rank", "is_rank", is_flag=True, hidden=True, help="A launcher starts this.")
+@option("Run folder", "--again", "Run it even if it is done.")
+@option("Run folder", "--rank", "A launcher starts this.", name="is_rank", hidden=True)
 def command(path: Path, *, again: bool, is_rank: bool) -> None:
     """Run one planned run of a batch. The tasks of a batch call this command.
 

@@ -21,7 +21,7 @@ from nsyswrap.base.text import counted, printable, screen_width, shorten
 from nsyswrap.base.units import Unit, human
 from nsyswrap.cli.folders import listed
 from nsyswrap.cli.help import CommandGroup, option
-from nsyswrap.cli.options import newest_capture
+from nsyswrap.cli.options import COUNT, newest_capture
 from nsyswrap.cli.output import note, say, terminal_layout, unreadable_noted
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ _UNKNOWN = "-"
 _LISTED = 3  # files that are left of a run, and runs with such a name
 
 _RUNS = "Runs"  # a heading of the help
-_everywhere = option(_RUNS, "--all", "everywhere", is_flag=True, help="Include runs begun in any folder.")
+_everywhere = option(_RUNS, "--all", "Include runs begun in any folder.", name="everywhere")
 
 
 def _age(_context: click.Context, _option: click.Parameter, value: str | None) -> float | None:
@@ -76,15 +76,7 @@ def command(context: click.Context) -> None:
 
 @command.command("list", examples=("nsyswrap runs list --top 5", "nsyswrap runs list --all"))
 @_everywhere
-@option(
-    _RUNS,
-    "--top",
-    type=click.IntRange(min=1),
-    default=20,
-    metavar="N",
-    help="Show at most N runs.",
-    show_default=True,
-)
+@option(_RUNS, "--top N", "Show at most N runs.", type=COUNT, default=20, show_default=True)
 def list_runs(*, everywhere: bool, top: int) -> None:
     """List runs, newest first.
 
@@ -129,16 +121,9 @@ def open_run(run: str | None, *, everywhere: bool) -> None:
 @command.command(
     "prune", examples=("nsyswrap runs prune --older-than 30d", "nsyswrap runs prune --keep 10 --yes")
 )
-@option(
-    _RUNS,
-    "--older-than",
-    "age_s",
-    callback=_age,
-    metavar="AGE",
-    help="Remove only runs older than 12h, 30d or 8w.",
-)
-@option(_RUNS, "--keep", type=click.IntRange(min=0), metavar="N", help="Keep the N newest runs.")
-@option(_RUNS, "--yes", "confirmed", is_flag=True, help="Remove the runs, not only list them.")
+@option(_RUNS, "--older-than AGE", "Remove only runs older than 12h, 30d or 8w.", name="age_s", callback=_age)
+@option(_RUNS, "--keep N", "Keep the N newest runs.", type=click.IntRange(min=0))
+@option(_RUNS, "--yes", "Remove the runs, not only list them.", name="confirmed")
 @_everywhere
 def prune(*, age_s: float | None, keep: int | None, confirmed: bool, everywhere: bool) -> None:
     """List old runs, and remove them with --yes.

@@ -129,19 +129,16 @@ def explain_scenario(name: str) -> None:
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS]...")
 @option(
     "Runs",
-    "--variant",
-    "variants",
+    "--variant V",
+    "Run only this variant; repeatable.",
+    name="variants",
     multiple=True,
-    metavar="V",
     shell_complete=_complete_variant,
-    help="Run only this variant; repeatable.",
 )
-@option("Runs", "--cross-check", is_flag=True, help="Compare four clocks that time the same launches.")
+@option("Runs", "--cross-check", "Compare four clocks that time the same launches.")
 @output_option("Write the run folders into this folder.")
-@option(
-    OUTPUT, "--csv", "csv_folder", type=PATH, metavar="DIR", help="Write the closing tables into this folder."
-)
-@option(OUTPUT, "--force", is_flag=True, help="Replace the runs in the folder.")
+@option(OUTPUT, "--csv DIR", "Write the closing tables into this folder.", name="csv_folder", type=PATH)
+@option(OUTPUT, "--force", "Replace the runs in the folder.")
 def run_scenario(
     name: str,
     arguments: tuple[str, ...],

@@ -52,7 +52,7 @@ _OPTIONS = (
 _SESSION = "Session"
 _DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(ms|s|m|h)?")
 _SECONDS = {"ms": 0.001, "s": 1.0, None: 1.0, "m": 60.0, "h": 3600.0}
-_session_option = option(_SESSION, "--session", "wanted", metavar="PID|DIR", help="Choose one of several.")
+_session_option = option(_SESSION, "--session PID|DIR", "Choose one of several.", name="wanted")
 
 
 def _seconds(_context: click.Context, _option: click.Parameter, value: str | None) -> float | None:
@@ -67,10 +67,7 @@ def _seconds(_context: click.Context, _option: click.Parameter, value: str | Non
 
 @click.group(
     cls=CommandGroup,
-    examples=(
-        "nsyswrap session launch -- python3 server.py",
-        "nsyswrap session record --for 5s",
-    ),
+    examples=("nsyswrap session launch -- python3 server.py", "nsyswrap session record --for 5s"),
 )
 def command() -> None:
     """Record parts of a server's run, without a restart.
@@ -92,13 +89,8 @@ def command() -> None:
 @code_option
 @module_option
 @output_option("Use this folder.", group=_SESSION, show_default="nsyswrap-runs/<name>")
-@option(_SESSION, "--load", metavar="COMMAND", help="Record while this shell command runs, then end.")
-@option(
-    _SESSION,
-    "--when-ready",
-    metavar="WHERE",
-    help="Wait for a URL, a port or a text (regex) before --load.",
-)
+@option(_SESSION, "--load COMMAND", "Record while this shell command runs, then end.")
+@option(_SESSION, "--when-ready WHERE", "Wait for a URL, a port or a text (regex) before --load.")
 @table_options({name: OPTIONS[name] for name in _OPTIONS}, RecordingOptions)
 def launch(
     program: tuple[str, ...],
@@ -221,12 +213,7 @@ def _end(process: subprocess.Popen[bytes], members: guard.RunProcesses) -> int:
 )
 @click.argument("name", required=False, metavar="[NAME]")
 @option(
-    RECORDING,
-    "--for",
-    "seconds",
-    callback=_seconds,
-    metavar="TIME",
-    help="Record so long; without it until Ctrl-C.",
+    RECORDING, "--for TIME", "Record so long; without it until Ctrl-C.", name="seconds", callback=_seconds
 )
 @_session_option
 def record(name: str | None, *, seconds: float | None, wanted: str | None) -> None:

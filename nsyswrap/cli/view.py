@@ -87,12 +87,10 @@ class _ViewCommand(HelpCommand):
     examples=("nsyswrap view --open     # the newest run", "nsyswrap view before after -o compared.html"),
 )
 @click.argument("captures", nargs=-1, type=PATH, metavar="[CAPTURE|DIR]...")
-@option(
-    SHOW, "--by", type=click.Choice(["rank"]), help="Compare the processes of one capture as ranks of a job."
-)
+@option(SHOW, "--by", "Compare the processes of one capture as ranks of a job.", choices=["rank"])
 @output_option("Write this file; - is stdout.", metavar="FILE", show_default="<label>.html")
-@option(OUTPUT, "--open", "opening", is_flag=True, help="Open the page in the browser.")
-@option(OUTPUT, "--force", is_flag=True, help="Replace a file that is not named with -o.")
+@option(OUTPUT, "--open", "Open the page in the browser.", name="opening")
+@option(OUTPUT, "--force", "Replace a file that is not named with -o.")
 @selection_options("yes")
 @steps_option
 def command(

@@ -97,13 +97,13 @@ class OptionSpec:
     nsys: tuple[str, ...] = ()
 
 
-def option(flag: str, help_: str, group: str = RECORDING, *, default: Any = None, **more: Any) -> Any:  # noqa: ANN401 - as `field`
+def option(usage: str, help_: str, group: str = RECORDING, *, default: Any = None, **more: Any) -> Any:  # noqa: ANN401 - as `field`
     """Return a field with its row of the table. ``values`` follows from the default unless it is given."""
+    flag, _, metavar = usage.partition(" ")
     if "values" not in more:
         more["values"] = "flag" if isinstance(default, bool) else "texts" if default in ((), {}) else "text"
-    if more["values"] in ("seconds", "delay"):
-        more["metavar"] = "S"
-    spec = OptionSpec(flag, help_, group, **{"stored": "nsys" if group is RECORDING else "run", **more})
+    stored = "nsys" if group is RECORDING else "run"
+    spec = OptionSpec(flag, help_, group, **{"stored": stored, "metavar": metavar or None, **more})
     return field(
         **({"default_factory": dict} if default == {} else {"default": default}), metadata={"spec": spec}
     )
@@ -126,36 +126,27 @@ class RecordingOptions:
     """
 
     env: Mapping[str, str] = option(
-        "--env", "Set an environment variable; repeatable.", PROGRAM, default={}, metavar="K=V"
+        "--env K=V", "Set an environment variable; repeatable.", PROGRAM, default={}
     )
     nvcc: tuple[str, ...] = option(
-        "--nvcc",
+        "--nvcc OPTIONS",
         "Compile a .cu PROGRAM with these options of nvcc.",
         PROGRAM,
         default=(),
         values="text",
-        metavar="OPTIONS",
         rare=True,
         later=True,
     )
-    arch: str | None = option(
-        "--arch", "Compile a .cu PROGRAM for this GPU: sm_90.", PROGRAM, metavar="SM", rare=True
-    )
+    arch: str | None = option("--arch SM", "Compile a .cu PROGRAM for this GPU: sm_90.", PROGRAM, rare=True)
     timeout_s: float | None = option(
-        "--timeout",
+        "--timeout S",
         "End the run after S seconds (exit code 75).",
         PROGRAM,
         values="seconds",
         python="timeout",
     )
     trace: str = option(
-        "--trace",
-        "Trace these APIs.",
-        default="cuda,nvtx",
-        metavar="APIS",
-        show_default=True,
-        plan=1,
-        nsys=("trace",),
+        "--trace APIS", "Trace these APIs.", default="cuda,nvtx", show_default=True, plan=1, nsys=("trace",)
     )
     um_faults: bool = option(
         "--um-faults",
@@ -209,35 +200,32 @@ class RecordingOptions:
         nsys=("cuda-graph-trace",),
     )
     capture_range: str | None = option(
-        "--capture-range",
+        "--capture-range RANGE",
         "Record only inside cudaProfilerApi or nvtx:NAME.",
-        metavar="RANGE",
         completions=("cudaProfilerApi", NVTX_RANGE),
         plan=6,
         nsys=("capture-range",),
     )
     capture_range_end: str | None = option(
-        "--capture-range-end",
+        "--capture-range-end END",
         "Record each of N ranges: repeat:N; or repeat.",
-        metavar="END",
         completions=("repeat",),
         rare=True,
         later=True,
         nsys=("capture-range-end",),
     )
     delay: float | None = option(
-        "--delay", "Start recording after S seconds.", values="delay", plan=11, nsys=("delay",)
+        "--delay S", "Start recording after S seconds.", values="delay", plan=11, nsys=("delay",)
     )
     duration: float | None = option(
-        "--duration", "Record S seconds, then end the program.", values="delay", plan=12, nsys=("duration",)
+        "--duration S", "Record S seconds, then end the program.", values="delay", plan=12, nsys=("duration",)
     )
     steps: str | None = option(
-        "--steps", "Record training steps 10-13, counted from 0.", metavar="N-N", plan=7, later=True
+        "--steps N-N", "Record training steps 10-13, counted from 0.", plan=7, later=True
     )
     step_at: str | None = option(
-        "--step-at",
+        "--step-at WHERE",
         "End steps at module, nvtx:NAME, call:MOD:FUNC.",
-        metavar="WHERE",
         completions=("module", NVTX_RANGE, "call:"),
         plan=8,
         later=True,
@@ -246,10 +234,9 @@ class RecordingOptions:
         "--then-stop", "End the program after --steps.", default=False, plan=9, later=True
     )
     modules: int | None = option(
-        "--modules",
+        "--modules [DEPTH]",
         "Label GPU work by PyTorch module (4 levels).",
         values="count",
-        metavar="[DEPTH]",
         left_out=4,
         plan=10,
         later=True,
@@ -258,9 +245,8 @@ class RecordingOptions:
         "--no-stats", "Skip the tables of nsys; faster for large runs.", default=True, plan=2, nsys=("stats",)
     )
     nsys_path: str | None = option(
-        "--nsys",
+        "--nsys PATH",
         "Use this nsys.",
-        metavar="PATH",
         rare=True,
         show_default="$NSYSWRAP_NSYS, PATH",
         plan=14,
@@ -268,10 +254,9 @@ class RecordingOptions:
         stored="run",
     )
     extra: tuple[str, ...] = option(
-        "--nsys-arg",
+        "--nsys-arg ARG",
         "Pass ARG to nsys unchanged; repeatable.",
         default=(),
-        metavar="ARG",
         plan=13,
         key="args",
         python="nsys_args",
