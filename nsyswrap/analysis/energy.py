@@ -2,8 +2,8 @@
 
 The samples of a run have the power of each GPU: on newer GPUs the mean of the last second, by which that of a
 part of the run is known all the same. Captures without a run folder can have the power that nsys' NVML plugin
-sampled. The energy of the run is that by the counter of the GPU, which is read before and after
-it: a reading takes milliseconds. Power and energy are of the whole GPU, idle power included.
+sampled: on an H200 that of the moment. The energy of the run is that by the counter of the GPU, which is read
+before and after it: a reading takes milliseconds. Power and energy are of the whole GPU, idle power included.
 """
 
 from __future__ import annotations
@@ -110,8 +110,10 @@ def _spent(capture: Capture) -> list[_Spent]:
     """Return what each GPU that worked has spent; nothing if it is not known of one of them."""
     conditions = run_conditions_of(capture)
     if conditions and conditions.gpus:
-        of = _Spent.of_means if _samples_are_means(capture.whole) else _Spent.of
-        made = []
+        are_means = _samples_are_means(capture.whole)
+        if len(are_means) > 1:  # which GPU is of which kind is not known
+            return []
+        of, made = _Spent.of if False in are_means else _Spent.of_means, []
         for one in conditions.gpus:
             power_w = one.samples["power_mw"] / 1000
             known = ~np.isnan(power_w) & (not one.gpu.mig)
@@ -125,9 +127,9 @@ def _spent(capture: Capture) -> list[_Spent]:
     return every if len(every) == len(made) else []
 
 
-def _samples_are_means(whole: Capture) -> bool:
-    """Return True unless NVML has the power of the moment for a GPU, as for GA100 and older ones."""
+def _samples_are_means(whole: Capture) -> set[bool]:
+    """Return False for GPUs of which NVML has the power of the moment, as GA100 and older ones; else True."""
     if not whole.has("gpu"):
-        return True
+        return set()
     versions = zip(*whole.columns("gpu", "compute_major", "compute_minor").values(), strict=True)
-    return all(version > _LAST_OF_MOMENT for version in versions)
+    return {version > _LAST_OF_MOMENT for version in versions}

@@ -50,6 +50,12 @@ def test_power_of_the_moment_is_taken_as_it_is(tmp_path: Path) -> None:
     assert energy(capture) == Energy(about(850 / 3), None, 1100, counted=False)
 
 
+def test_gpus_of_both_kinds_have_no_energy(tmp_path: Path) -> None:
+    """Beside an A100 whose power is that of the moment, a GPU has the mean of the last second."""
+    gpus = [A100, changed(A100, id=1, computeMajor=9)]
+    assert energy(recorded(tmp_path / "run", [WORK, *gpus], sampled(*[300] * 41, every_ms=100))) is None
+
+
 @pytest.mark.parametrize("last_ms", [0, -5000, 10**12])
 def test_samples_of_a_clock_that_was_set_have_no_energy(tmp_path: Path, last_ms: int) -> None:
     samples = [sample(0, power_w=300), sample(last_ms, power_w=300)]
