@@ -284,13 +284,29 @@ RARE = (
 )
 
 
-def tables_of(export: Path, folder: Path) -> set[str]:
+def texts_of(export: Path, folder: Path, query: str) -> set[str]:
+    """Return the texts that a query of one column finds in an export, which may be packed."""
     if export.suffix == ".xz":
         content = lzma.decompress(export.read_bytes())
         export = folder / "x.sqlite"
         export.write_bytes(content)
     with closing(sqlite3.connect(f"{export.as_uri()}?mode=ro&immutable=1", uri=True)) as db:
-        return {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        return {text for (text,) in db.execute(query)}
+
+
+def tables_of(export: Path, folder: Path) -> set[str]:
+    return texts_of(export, folder, "SELECT name FROM sqlite_master WHERE type = 'table'")
+
+
+@pytest.mark.slow
+def test_the_command_line_of_a_recording_names_no_folder_of_a_person(tmp_path: Path) -> None:
+    """Redacting leaves the command line: who adds a recording looks at it."""
+    words = "SELECT value FROM META_DATA_CAPTURE WHERE name LIKE 'PROCESS%:ARGUMENT%' AND value LIKE '/%'"
+    tests = Path(__file__).resolve().parents[1]
+    recordings = [*SHIPPED.rglob("*.sqlite"), *tests.rglob("*.sqlite.xz")]
+    paths = set[str]().union(*(texts_of(export, tmp_path, words) for export in recordings))
+    assert "/data/lines.py" in paths
+    assert {path.split("/")[1] for path in paths} <= {"data", "opt", "tmp", "usr"}
 
 
 def without_rule(tables: set[str]) -> set[str]:
