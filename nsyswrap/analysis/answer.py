@@ -298,7 +298,8 @@ def _judged_steps(whole: Capture, process: JudgedProcess, *, chosen: bool) -> Ju
 def _gpu_ns(view: Capture, process: int) -> int:
     operations = gpu_operations_of(view)
     rows = [rows for (owner, _), rows in operations.rows_of.items() if owner == process]
-    return sum(int((operations.end_ns[mine] - operations.start_ns[mine]).sum()) for mine in rows)
+    duration_ns = np.maximum(operations.end_ns - operations.start_ns, 0)  # of damaged times
+    return sum(int(duration_ns[mine].sum()) for mine in rows)
 
 
 def _other_loops(whole: Capture, steps: Steps) -> tuple[OtherLoop, ...]:

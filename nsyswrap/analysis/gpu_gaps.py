@@ -390,6 +390,7 @@ def _gaps(operations: GpuOperations, position: NDArray[Any], ends: tuple[int, in
     """Return the gaps between operations, and between them and both ends of the window."""
     first, last = ([end] for end in ends)
     start, end = (np.concatenate((first, times, last)) for times in (operations.start_ns, operations.end_ns))
+    end = np.maximum(start, end)  # of damaged times
     beside = np.concatenate(([-1], position, [-1])).astype(np.int32)
     left, right = gaps(start, end)
     return {"start_ns": end[left], "end_ns": start[right], "before": beside[left], "after": beside[right]}

@@ -162,7 +162,8 @@ class _Busy:
     """
 
     def __init__(self, view: Capture, operations: GpuOperations) -> None:
-        self._start, self._end = operations.start_ns, operations.end_ns
+        self._start = operations.start_ns
+        self._end = np.maximum(operations.start_ns, operations.end_ns)  # of damaged times
         apart = self._start[1:] >= np.maximum.accumulate(self._end)[:-1]
         self._alone = (np.append(True, apart) & np.append(apart, True))[: len(operations)]
         self._state = np.full(len(operations), BUSY.index(MEMCPY), np.uint8)

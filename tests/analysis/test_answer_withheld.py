@@ -1,11 +1,13 @@
 """When no verdict is given: the times of a capture contradict each other."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from tiny_export import Row, call, changed, diagnostic, kernel, memcpy, nvtx, opened
 
 from nsyswrap.analysis.answer import answer_of
+from nsyswrap.analysis.judged_process import judged_processes
 from nsyswrap.api import CaptureReader
 from nsyswrap.render.page import render
 from nsyswrap.reports.answer import answer_lines, as_dict
@@ -95,15 +97,26 @@ def test_a_recording_without_the_kernels_has_no_figures(tmp_path: Path) -> None:
     assert finding["example"] == "nsyswrap session launch --graphs node"
 
 
-def test_steps_whose_operations_all_end_before_they_start(tmp_path: Path) -> None:
+@pytest.mark.parametrize("backwards", [(3,), range(8)])
+def test_operations_that_end_before_they_start_take_no_time(tmp_path: Path, backwards: Sequence[int]) -> None:
     rows = []
     for number in range(8):
         at = 1000 * number
+        end = at + (90 if number in backwards else 900)
         rows += [nvtx("step", at, at + 1000), call("cudaLaunchKernel", at + 10, at + 20, number + 1)]
-        rows += [kernel("k", at + 100, at + 90, number + 1)]
-    answer = answer_of(opened(tmp_path, *rows))
+        rows += [kernel("k", at + 100, end, number + 1)]
+    capture = opened(tmp_path, *rows)
+    answer = answer_of(capture)
     assert answer.withheld is not None
     assert answer.withheld.kind == "operations_end_early"
+    [process] = judged_processes(capture)
+    [budget] = process.budgets
+    busy = 7 - len({*backwards} - {0})  # of seven steps, the first is warm-up
+    assert budget.busy_ns.sum() == 800 * busy
+    assert sum(cause.sum() for cause in budget.idle_ns.values()) == 7000 - 800 * busy
+    assert answer.steps is not None
+    shares = [answer.steps.gpu_percent, *capture.report("loops").frame["gpu_time_percent"]]
+    assert all(0 <= share <= 100 for share in shares)
 
 
 @pytest.mark.parametrize("why", ["they failed", "they were captured into a CUDA graph"])

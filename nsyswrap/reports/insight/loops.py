@@ -59,7 +59,7 @@ def _rows(capture: Capture, process: JudgedProcess) -> Iterator[dict[str, Any]]:
     in_graph = called & np.isin(operations.call, launches.call[launches.of_graph])
     called_ns = np.full(len(operations), MISSING)
     called_ns[called] = whole.columns("api", "start_ns")["start_ns"][operations.call[called]]
-    gpu_ns = operations.end_ns - operations.start_ns
+    gpu_ns = np.maximum(operations.end_ns - operations.start_ns, 0)  # of damaged times
     busy = union(operations.start_ns, operations.end_ns)
     left = np.ones(len(operations), bool)
     for loop, which in _loops(steps):
