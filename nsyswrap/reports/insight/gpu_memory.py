@@ -150,10 +150,12 @@ def conclude(capture: Capture, _: Mapping[str, Values]) -> str:
         gpu = "GPU" if device == MISSING else f"GPU {device}"
         several = users[device] > 1 and process != MISSING
         owner = f", process {process_ids(np.array([process]))[0]}" if several else ""
-        part = f" of {human(size, Unit.BYTES)} ({percent(100 * peak.bytes / size)})" if size > 0 else ""
+        total = human(size, Unit.BYTES) if size > 0 else ""
+        part = f" of {total} ({percent(100 * peak.bytes / size)})" if peak.bytes <= size else ""
+        above = f": more than its {total}, as frees are missing" if peak.bytes > size else ""
         texts.append(
             f"{gpu}{owner}: at most {human(peak.bytes, Unit.BYTES)}{part}, from {duration(peak.time_ns)} on"
-            f"{_of_pytorch(capture, process, device)}."
+            f"{above}{_of_pytorch(capture, process, device)}."
         )
     if len(owned) > _MOST_PEAKS:
         texts.append(f"{len(owned) - _MOST_PEAKS:,} more in the rows.")

@@ -236,6 +236,12 @@ def test_what_pytorch_noted_stands_beside_what_the_driver_gave(
     assert verdict == f"GPU 0: at most 170 B of 1.00 kB (17.0 %), from 52 ns on{text}."
 
 
+def test_more_memory_than_the_gpu_has(tmp_path: Path) -> None:
+    rows = [allocation(address, 10 * address, 600) for address in (1, 2)]
+    verdict = opened(tmp_path, *rows, gpu(totalMemory=1000), kernel("k", 0, 1)).report(REPORT).verdict
+    assert verdict == "GPU 0: at most 1.20 kB, from 20 ns on: more than its 1.00 kB, as frees are missing."
+
+
 def test_what_pytorch_noted_is_of_the_whole_run(tmp_path: Path) -> None:
     opened(tmp_path, *example()).path.rename(tmp_path / EXPORT)
     RunFolder(tmp_path).write(RUN, {"pytorch_memory": [{**NOTED, "retries": 0}]})
