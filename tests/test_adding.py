@@ -13,7 +13,6 @@ import nsyswrap
 
 REPORT = '''"""The longest kernel."""
 
-from nsyswrap.base.units import Unit
 from nsyswrap.reports.table import Column, Report, Result, Schema
 
 
@@ -26,7 +25,7 @@ def compute(capture):
 SCHEMA = Schema(
     "longest_kernel",
     "Longest Kernel",
-    (Column("longest_ns", "Longest", Unit.NS, "duration of the longest kernel"),),
+    (Column("longest_ns", "Longest", "duration of the longest kernel"),),
 )
 REPORT = Report(SCHEMA, needs=(("kernel",),), compute=compute)
 '''

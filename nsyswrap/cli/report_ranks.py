@@ -127,7 +127,7 @@ def _by_rank(table: Table, members: Sequence[RankCapture]) -> Table:
     # mpi_event_trace has a column `rank` already: the rank that MPI reports.
     name = "rank" if all(column.name != "rank" for column in table.columns) else "of_rank"
     unit = Unit.NUMBER if numbered else Unit.TEXT
-    column = Column(name, "Rank", unit, "rank the row is of", of_source=True)
+    column = Column(name, "Rank", "rank the row is of", unit=unit, of_source=True)
     numbers = [known[str(label)] for label in labels]
     data = {**table.data, name: np.array(numbers, np.int64) if numbered else labels}
     del data[CAPTURE.name]

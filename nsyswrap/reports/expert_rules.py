@@ -13,7 +13,6 @@ from nsyswrap.analysis.arrays.codes import TextColumn
 from nsyswrap.analysis.correlation import equal_pairs
 from nsyswrap.analysis.names import calls_named, look_up
 from nsyswrap.base.constants import MISSING
-from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import EVENTS, PROCESS_MASK, SPANS
 from nsyswrap.capture.selection import process_ids
@@ -114,32 +113,30 @@ def _foreign_call_notes(capture: Capture, process: NDArray[Any], calls: NDArray[
 def memory_columns(subject: str, *kinds: Column) -> tuple[Column, ...]:
     """Return the columns of a rule on memory, in nsys' order; ``subject`` is copy or memset."""
     return (
-        Column("duration_ns", "Duration", Unit.NS, f"duration of the {subject} on the GPU"),
-        Column("start_ns", "Start", Unit.NS, f"start of the {subject} on the GPU", 1),
+        Column("duration_ns", "Duration", f"duration of the {subject} on the GPU"),
+        Column("start_ns", "Start", f"start of the {subject} on the GPU", 1),
         *kinds,
-        Column("size_bytes", "Bytes", Unit.BYTES, f"size of the {subject}"),
-        Column("process_id", "PID", Unit.ID, "process of the operation", 3),
-        Column("device_id", "Device ID", Unit.ID, "GPU that ran the operation", 2),
-        Column("context_id", "Context ID", Unit.ID, "CUDA context", 7),
-        Column("green_context_id", "Green Context ID", Unit.ID, "green context, if the operation has one", 9),
-        Column("stream_id", "Stream ID", Unit.ID, "CUDA stream", 5),
-        Column(
-            "api_name", "API Name", Unit.TEXT, "API function that started the operation, with its version"
-        ),
+        Column("size_bytes", "Bytes", f"size of the {subject}"),
+        Column("process_id", "PID", "process of the operation", 3),
+        Column("device_id", "Device ID", "GPU that ran the operation", 2),
+        Column("context_id", "Context ID", "CUDA context", 7),
+        Column("green_context_id", "Green Context ID", "green context, if the operation has one", 9),
+        Column("stream_id", "Stream ID", "CUDA stream", 5),
+        Column("api_name", "API Name", "API function that started the operation, with its version"),
     )
 
 
 COPY_COLUMNS = memory_columns(
     "copy",
-    Column("src_kind", "Src Kind", Unit.TEXT, "kind of memory copied from"),
-    Column("dst_kind", "Dst Kind", Unit.TEXT, "kind of memory copied to"),
+    Column("src_kind", "Src Kind", "kind of memory copied from"),
+    Column("dst_kind", "Dst Kind", "kind of memory copied to"),
 )
 
 
 def device_columns(operation: str) -> tuple[Column, ...]:
     """Return the columns of process, device and context. The context is that of one ``operation``."""
     return (
-        Column("process_id", "PID", Unit.ID, "process of the operations"),
-        Column("device_id", "Device ID", Unit.ID, "GPU that ran the operations"),
-        Column("context_id", "Context ID", Unit.ID, f"CUDA context of the operation {operation}", 2),
+        Column("process_id", "PID", "process of the operations"),
+        Column("device_id", "Device ID", "GPU that ran the operations"),
+        Column("context_id", "Context ID", f"CUDA context of the operation {operation}", 2),
     )

@@ -20,7 +20,7 @@ from nsyswrap.reports.table import Column, Schema, Table, Values, read_ahead
 
 Step = Callable[[str], AbstractContextManager[None]]
 
-CAPTURE = Column("capture", "Capture", Unit.TEXT, "label of the capture", of_source=True)
+CAPTURE = Column("capture", "Capture", "label of the capture", of_source=True)
 
 
 def combine(tables: Sequence[tuple[str, Table]]) -> Table:

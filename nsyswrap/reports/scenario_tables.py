@@ -23,23 +23,20 @@ from nsyswrap.reports.insight.timing_audit import REPORT as AUDIT
 from nsyswrap.reports.insight.timing_audit import STEADY
 from nsyswrap.reports.table import Column, Report, Schema, Table, table_of
 
-VARIANT = Column("variant", "Variant", Unit.TEXT, "variant of the scenario")
-_OPERATOR = Column("operator", "Operator", Unit.TEXT, "timed implementation")
+VARIANT = Column("variant", "Variant", "variant of the scenario")
+_OPERATOR = Column("operator", "Operator", "timed implementation")
 _PHASE_COLUMNS = ("launches", "api_med_ns", "queued_med_ns", "kernel_med_ns", "copy_med_ns", "sync_med_ns")
 _AUDIT_COLUMNS = ("verdict", "instances", "host_med_ns", "should_med_ns", "error_med_percent")
 _GPU_COLUMNS = (
-    Column("kernels", "Kernels", Unit.COUNT, "kernel executions"),
-    Column("kernel_ns", "Kernel Time", Unit.NS, "sum of the kernels' durations"),
-    Column("graphs", "Graphs", Unit.COUNT, "whole-graph executions, whose kernels are not recorded", 3),
-    Column("graph_ns", "Graph Time", Unit.NS, "sum of the graphs' durations", 3),
-    Column("launch_ns", "Launch API", Unit.NS, "CPU time in the calls that launched kernels and graphs"),
-    Column("copies", "Copies", Unit.COUNT, "copies and unified memory migrations"),
-    Column("copied_bytes", "Copied", Unit.BYTES, "sum of the bytes copied"),
+    Column("kernels", "Kernels", "kernel executions", unit=Unit.COUNT),
+    Column("kernel_ns", "Kernel Time", "sum of the kernels' durations"),
+    Column("graphs", "Graphs", "whole-graph executions, whose kernels are not recorded", 3, unit=Unit.COUNT),
+    Column("graph_ns", "Graph Time", "sum of the graphs' durations", 3),
+    Column("launch_ns", "Launch API", "CPU time in the calls that launched kernels and graphs"),
+    Column("copies", "Copies", "copies and unified memory migrations", unit=Unit.COUNT),
+    Column("copied_bytes", "Copied", "sum of the bytes copied"),
     Column(
-        "copy_ns",
-        "Copy Time",
-        Unit.NS,
-        "sum of the copies' durations; with managed memory part of the kernel time",
+        "copy_ns", "Copy Time", "sum of the copies' durations; with managed memory part of the kernel time"
     ),
 )
 
@@ -55,7 +52,7 @@ TIMING_BYVARIANT = Schema(
     columns=(
         VARIANT,
         _OPERATOR,
-        Column("program_med_ns", "Program", Unit.NS, "median measured by the program"),
+        Column("program_med_ns", "Program", "median measured by the program"),
         *(column for column in PHASES.columns if column.name in _PHASE_COLUMNS),
     ),
 )
@@ -66,7 +63,7 @@ AUDIT_BYVARIANT = Schema(
     columns=(
         VARIANT,
         _OPERATOR,
-        Column("program_med_ns", "Program", Unit.NS, "median measured by the program, over all verdicts"),
+        Column("program_med_ns", "Program", "median measured by the program, over all verdicts"),
         *(column for column in AUDIT.columns if column.name in _AUDIT_COLUMNS),
     ),
 )
@@ -77,19 +74,17 @@ PROFILER_BYVARIANT = Schema(
     columns=(
         VARIANT,
         _OPERATOR,
-        Column("program_med_ns", "Program", Unit.NS, "median measured by the program with its profiler on"),
-        Column("launches", "Launches", Unit.COUNT, "launches during profiling"),
+        Column("program_med_ns", "Program", "median measured by the program with its profiler on"),
+        Column("launches", "Launches", "launches during profiling", unit=Unit.COUNT),
         Column(
             "cpu_ops",
             "Operators",
-            Unit.COUNT,
             "PyTorch operators (aten) that the profiler recorded on the CPU",
+            unit=Unit.COUNT,
         ),
-        Column("kernels", "Kernels", Unit.COUNT, "kernels that the profiler recorded"),
-        Column("kernel_med_ns", "Kernel Med", Unit.NS, "median duration of the recorded kernels"),
-        Column(
-            "nsys_med_ns", "nsys Med", Unit.NS, "nsys' median for the same operator, from the run under nsys"
-        ),
+        Column("kernels", "Kernels", "kernels that the profiler recorded", unit=Unit.COUNT),
+        Column("kernel_med_ns", "Kernel Med", "median duration of the recorded kernels"),
+        Column("nsys_med_ns", "nsys Med", "nsys' median for the same operator, from the run under nsys"),
     ),
 )
 
@@ -97,9 +92,9 @@ SCENARIO_RUNS = Schema(
     name="scenario_runs",
     title="All scenario runs",
     columns=(
-        Column("scenario", "Scenario", Unit.TEXT, "name of the scenario"),
+        Column("scenario", "Scenario", "name of the scenario"),
         VARIANT,
-        Column("outcome", "Outcome", Unit.TEXT, "done, skipped or failed, with the reason"),
+        Column("outcome", "Outcome", "done, skipped or failed, with the reason"),
         *_GPU_COLUMNS,
     ),
 )
@@ -123,13 +118,13 @@ CROSS_CHECK = Schema(
     name="cross_check",
     title="One operation timed by four clocks, one run each",
     columns=(
-        Column("operator", "Operator", Unit.TEXT, "timed operation"),
-        Column("clock", "Clock", Unit.TEXT, "clock of the measurement"),
-        Column("launches", "Launches", Unit.COUNT, "executions of the operation, including warm-up"),
-        Column("median_ns", "Median", Unit.NS, "median of the timed executions"),
-        Column("beyond_ns", "Above Kernel", Unit.NS, "median minus nsys' median kernel time"),
-        Column("beyond_percent", "Above Kernel", Unit.PERCENT, "the same as a share of nsys' kernel time"),
-        Column("note", "Note", Unit.TEXT, f"reason for a difference of more than {AGREES_PERCENT} %"),
+        Column("operator", "Operator", "timed operation"),
+        Column("clock", "Clock", "clock of the measurement"),
+        Column("launches", "Launches", "executions of the operation, including warm-up", unit=Unit.COUNT),
+        Column("median_ns", "Median", "median of the timed executions"),
+        Column("beyond_ns", "Above Kernel", "median minus nsys' median kernel time"),
+        Column("beyond_percent", "Above Kernel", "the same as a share of nsys' kernel time"),
+        Column("note", "Note", f"reason for a difference of more than {AGREES_PERCENT} %"),
     ),
 )
 
@@ -307,18 +302,15 @@ RUNGS = Schema(
     columns=(
         VARIANT,
         Column(
-            "repairs",
-            "Repairs",
-            Unit.TEXT,
-            "finding on the rung above that this one is to repair; kernels: no finding",
+            "repairs", "Repairs", "finding on the rung above that this one is to repair; kernels: no finding"
         ),
-        Column("stake_percent", "Share", Unit.PERCENT, "share of the steps above that it concerns"),
-        Column("step_ns", "Step", Unit.NS, "mean duration of a step after warm-up"),
-        Column("change_percent", "Change", Unit.PERCENT, "of the step, from the rung above"),
-        Column("largest_part", "Largest Part", Unit.TEXT, "largest part of this change, as compare names it"),
-        Column("largest_ns", "Saved", Unit.NS, "change of this part in a step"),
-        Column("busy_percent", "Busy", Unit.PERCENT, "share of the steady steps with GPU work"),
-        Column("first_finding", "First Finding", Unit.TEXT, "what report --advice names first", 1),
+        Column("stake_percent", "Share", "share of the steps above that it concerns"),
+        Column("step_ns", "Step", "mean duration of a step after warm-up"),
+        Column("change_percent", "Change", "of the step, from the rung above"),
+        Column("largest_part", "Largest Part", "largest part of this change, as compare names it"),
+        Column("largest_ns", "Saved", "change of this part in a step"),
+        Column("busy_percent", "Busy", "share of the steady steps with GPU work"),
+        Column("first_finding", "First Finding", "what report --advice names first", 1),
     ),
 )
 

@@ -22,9 +22,9 @@ from nsyswrap.capture.stream import Columns, looked_up, narrow
 from nsyswrap.reports.table import Column, Result, Values, share, stat_values, time_columns
 
 MEMORY = ("memcpy", "memset")
-NVTX_RANGE = Column("range", "Range", Unit.TEXT, "domain and name of the range")
+NVTX_RANGE = Column("range", "Range", "domain and name of the range")
 NVTX_READS = {"nvtx": READS["nvtx"]}
-NVTX_TIMES = time_columns(Column("instances", "Instances", Unit.COUNT, "number of ranges of this name"))
+NVTX_TIMES = time_columns(Column("instances", "Instances", "number of ranges of this name", unit=Unit.COUNT))
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,7 @@ with lazy_imports():
 Values = NDArray[Any] | Sequence[str | None]
 
 NOTHING_SELECTED = "no events in the selection"
+_BY_NAME: Any = None
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Column:
     """One column: ``name`` is for machines and ends in the unit, ``header`` is what nsys or a person writes.
 
     ``drop_order``: the column with the highest number is left out first on a narrow screen; one below 0
-    never is.
+    never is. ``unit``: if it is no text and its name has none.
     ``era``: only the tables of that era have the column. ``kernels``: some of its texts are kernel names.
     ``is_key``: rows are told apart by it, so that other texts are shortened first.
     ``is_sentence``: its texts are sentences. Such a column comes last. ``signed``: its values are
@@ -67,9 +68,9 @@ class Column:
 
     name: str
     header: str
-    unit: Unit
     help: str
     drop_order: int = 0
+    unit: Unit = _BY_NAME
     era: Rounding | None = None
     kernels: bool = False
     is_sentence: bool = False
@@ -78,6 +79,12 @@ class Column:
     bar: bool = False
     of_source: bool = False
     only_with: str = ""
+
+    def __post_init__(self) -> None:
+        """Take the unit from the name if none is given."""
+        if self.unit is _BY_NAME:
+            named = (unit for unit in Unit if f"_{self.name}".endswith(f"_{unit.value}"))
+            object.__setattr__(self, "unit", next(named, Unit.TEXT))
 
     @property
     def is_timestamp(self) -> bool:
@@ -506,16 +513,10 @@ def rows_of(values: Values, rows: NDArray[np.intp] | slice) -> Values:
 
 KERNEL_NAMES = ("base", "mangled", "nvtx-name")  # the qualifiers of most reports that name kernels
 
-TIME_PERCENT = Column(
-    "time_percent", "Time", Unit.PERCENT, "share of the total of the listed rows, not of the run"
-)
-TOTAL_TIME = Column("total_ns", "Total Time", Unit.NS, "sum of the durations")
-FLOP_PER_S = Column(
-    "flop_per_s", "FLOP Rate", Unit.FLOP_PER_S, "FLOPs by time; empty if shapes tell of less than 80 %", 5
-)
-PEAK_PERCENT = Column(
-    "peak_percent", "Of Peak", Unit.PERCENT, "share of the GPU's peak FLOP/s of the types", 5
-)
+TIME_PERCENT = Column("time_percent", "Time", "share of the total of the listed rows, not of the run")
+TOTAL_TIME = Column("total_ns", "Total Time", "sum of the durations")
+FLOP_PER_S = Column("flop_per_s", "FLOP Rate", "FLOPs by time; empty if shapes tell of less than 80 %", 5)
+PEAK_PERCENT = Column("peak_percent", "Of Peak", "share of the GPU's peak FLOP/s of the types", 5)
 
 
 def stat_columns(
@@ -523,7 +524,7 @@ def stat_columns(
 ) -> tuple[Column, ...]:
     """Return the five columns of statistics in nsys' summaries, in nsys' order. ``of`` names the values."""
     return tuple(
-        Column(f"{prefix}{short}_{unit.value}", f"{header}{title}", unit, f"{text} {of}{more}", drop_order)
+        Column(f"{prefix}{short}_{unit.value}", f"{header}{title}", f"{text} {of}{more}", drop_order)
         for short, title, drop_order, text, more in (
             ("avg", "Avg", 5, "arithmetic mean of", ""),
             ("med", "Med", 0, "median of", ""),

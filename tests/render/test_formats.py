@@ -21,7 +21,6 @@ from warm_cli import WarmCli
 
 from nsyswrap.api import CaptureReader, open_capture
 from nsyswrap.base.errors import NotInCapture
-from nsyswrap.base.units import Unit
 from nsyswrap.render import summary_screen
 from nsyswrap.render import summary_screen as screen
 from nsyswrap.render.formats import csv, json, text
@@ -164,7 +163,7 @@ def test_a_missing_text_is_a_gap_where_it_names_nothing(tmp_path: Path) -> None:
 
 
 def test_a_long_trace_takes_steps_that_grow_with_it() -> None:
-    columns = (Column("start_ns", "Start", Unit.NS, "h"), Column("name", "Name", Unit.TEXT, "h"))
+    columns = (Column("start_ns", "Start", "h"), Column("name", "Name", "h"))
     schema = Schema("trace", "Trace", columns)
 
     def steps(rows: int) -> int:
@@ -289,8 +288,8 @@ def test_copies_have_short_names_at_80_columns_and_whole_ones_at_200(tmp_path: P
 def named(*names: str, width: int) -> list[str]:
     """Return the names of a table of a figure of 10 columns, as a screen of this width shows them."""
     columns = (
-        Column("total_ns", "Total Time", Unit.NS, "h"),
-        Column("name", "Name", Unit.TEXT, "h", kernels=True),
+        Column("total_ns", "Total Time", "h"),
+        Column("name", "Name", "h", kernels=True),
     )
     table = table_of(Schema("a", "A", columns), [(10**9, name) for name in names])
     return [line[12:] for line in lines_of(table, width)[2 : 2 + len(names)]]
@@ -432,9 +431,9 @@ def test_no_line_of_a_colored_screen_is_bold_but_headings() -> None:
 
 def test_a_short_name_stays_whole_beside_a_long_one_and_figures_in_a_text_move_together() -> None:
     columns = (
-        Column("total_ns", "Total Time", Unit.NS, "h"),
-        Column("api", "API", Unit.TEXT, "h"),
-        Column("kernel", "Kernel", Unit.TEXT, "h"),
+        Column("total_ns", "Total Time", "h"),
+        Column("api", "API", "h"),
+        Column("kernel", "Kernel", "h"),
     )
     rows = [(10**9, "cudaLaunchKernel", "k" * 30), (10**9, "4096    1    1  256", "short")]
     [first, second] = (lines_of(table_of(Schema("a", "A", columns), [row]), 44)[2] for row in rows)

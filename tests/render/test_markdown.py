@@ -13,12 +13,11 @@ from sampled import sampled
 from tiny_export import everything, kernel, opened
 
 from nsyswrap.base.text import printable
-from nsyswrap.base.units import Unit
 from nsyswrap.render.formats import markdown
 from nsyswrap.reports import NAMES
 from nsyswrap.reports.table import Column, Schema, table_of
 
-COLUMNS = (Column("name", "Name", Unit.TEXT, "h"), Column("total_ns", "Total", Unit.NS, "h"))
+COLUMNS = (Column("name", "Name", "h"), Column("total_ns", "Total", "h"))
 SCHEMA = Schema("r", "Copies <by> *direction*", COLUMNS)
 UGLY = [
     "void f<int, 4>(T1 *, T2 &&)",

@@ -11,13 +11,12 @@ from tiny_export import call, everything, kernel, opened
 
 from nsyswrap.api import CaptureReader
 from nsyswrap.base.text import shortest_labels
-from nsyswrap.base.units import Unit
 from nsyswrap.render.formats import csv, text
 from nsyswrap.reports import NAMES
 from nsyswrap.reports.make import combine
 from nsyswrap.reports.table import Column, Schema, Table, Values, table_of
 
-COLUMNS = (Column("avg_ns", "Avg", Unit.NS, "h"), Column("name", "Name", Unit.TEXT, "h"))
+COLUMNS = (Column("avg_ns", "Avg", "h"), Column("name", "Name", "h"))
 SCHEMA = Schema("r", "R", COLUMNS)
 ONE_ROW: dict[str, Values] = {"avg_ns": np.array([1]), "name": ["n"]}
 OUTER = os.fsdecode(b"\xff")  # a name that is no UTF-8

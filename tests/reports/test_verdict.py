@@ -9,14 +9,13 @@ from pyarrow import parquet as pq
 from tiny_export import kernel, opened
 
 from nsyswrap.api import CaptureReader
-from nsyswrap.base.units import Unit
 from nsyswrap.render.formats import csv, markdown, parquet, text
 from nsyswrap.render.formats import json as json_format
 from nsyswrap.reports.make import combine
 from nsyswrap.reports.table import Column, Report, Result, Schema, Table
 
 REPORT = Report(
-    schema=Schema("kernels", "Kernels", (Column("start_ns", "Start", Unit.NS, "start"),)),
+    schema=Schema("kernels", "Kernels", (Column("start_ns", "Start", "start"),)),
     needs=(("kernel",),),
     compute=lambda capture: Result(capture.columns("kernel", "start_ns")),
     conclude=lambda _, data: f"{len(data['start_ns'])} kernels <in all>.",

@@ -36,24 +36,20 @@ MEANS = "Times of one are geometric means over the runs, medians in rows without
 _IF_KNOWN = {"low_percent", "high_percent", "interval", "verdict", "step_cost_ns", "rate"}
 
 _ASIDE = {
-    "warm_up_count": ("Warm-Up", Unit.COUNT, "warm-up steps, which no mean includes"),
-    "warm_up_ns": ("Warm-Up Time", Unit.NS, "time of the warm-up steps"),
-    "outliers_count": ("Outliers", Unit.COUNT, "steps that the mean includes and the typical time does not"),
-    "outliers_ns": ("Outlier Time", Unit.NS, "time of these steps"),
+    "warm_up_count": ("Warm-Up", "warm-up steps, which no mean includes"),
+    "warm_up_ns": ("Warm-Up Time", "time of the warm-up steps"),
+    "outliers_count": ("Outliers", "steps that the mean includes and the typical time does not"),
+    "outliers_ns": ("Outlier Time", "time of these steps"),
 }
-_VERDICT = Column("verdict", "Verdict", Unit.TEXT, "what the runs of both sides say")
-_CHANGE = Column(
-    "change_percent", "Change", Unit.PERCENT, "change of the judged time, of the base", signed=True
-)
-_BETWEEN = Column(
-    "interval", "Between", Unit.TEXT, "interval of the change, at the error rate of the comparison", 4
-)
+_VERDICT = Column("verdict", "Verdict", "what the runs of both sides say")
+_CHANGE = Column("change_percent", "Change", "change of the judged time, of the base", signed=True)
+_BETWEEN = Column("interval", "Between", "interval of the change, at the error rate of the comparison", 4)
 _ENDS = (
-    Column("low_percent", "Low", Unit.PERCENT, "lower end of the interval of the change", signed=True),
-    Column("high_percent", "High", Unit.PERCENT, "upper end of the interval of the change", signed=True),
+    Column("low_percent", "Low", "lower end of the interval of the change", signed=True),
+    Column("high_percent", "High", "upper end of the interval of the change", signed=True),
 )
-_COST = Column("cost_ns", "Cost/Run", Unit.NS, "new minus base, total of a run", signed=True)
-_STEP_COST = Column("step_cost_ns", "Cost/Step", Unit.NS, "new minus base, in a steady step", 1, signed=True)
+_COST = Column("cost_ns", "Cost/Run", "new minus base, total of a run", signed=True)
+_STEP_COST = Column("step_cost_ns", "Cost/Step", "new minus base, in a steady step", 1, signed=True)
 # Of each group: the header of the names; the header and the words for what Base and New are the time of.
 _WORDS: dict[Group, tuple[str, str, str]] = {
     "total": ("Time", "", "a run"),
@@ -98,34 +94,34 @@ def _by_cost(pair: Pair) -> tuple[float, float, float]:
 def _columns(group: Group, names: Sequence[object], pairs: Sequence[Pair]) -> Iterator[Column]:
     """Yield the columns: what is spent in a step or a run, how often, then the time of one."""
     name_header, each_header, one = _WORDS[group]
-    yield Column("name", name_header, Unit.TEXT, "the row")
+    yield Column("name", name_header, "the row")
     if group == "kernel":
         alone = len(set(names)) == len(names)  # else only the detail tells rows of one name apart
         drop_order = 6 if alone else 0
-        yield Column("detail", "Grid, Block", Unit.TEXT, "grid, block and mode of duration", drop_order)
+        yield Column("detail", "Grid, Block", "grid, block and mode of duration", drop_order)
     each = group not in ("step", "total", "budget")
     by_step = _is_by_step(group, pairs)
     if each or group == "budget":
         unit, of = ("Step", "a steady step") if by_step else ("Run", "a run")
-        yield Column("base_sum_ns", f"Base/{unit}", Unit.NS, f"time in {of}, median over the runs")
-        yield Column("new_sum_ns", f"New/{unit}", Unit.NS, f"time in {of}, median over the runs")
+        yield Column("base_sum_ns", f"Base/{unit}", f"time in {of}, median over the runs")
+        yield Column("new_sum_ns", f"New/{unit}", f"time in {of}, median over the runs")
         yield _STEP_COST if by_step else _COST
     if group not in ("budget", "total"):
         if all(pair.base_count == pair.new_count for pair in pairs):
-            yield Column("new_count", "Count", Unit.COUNT, "count in a run, median over the runs", 9)
+            yield Column("new_count", "Count", "count in a run, median over the runs", 9)
         else:
-            yield Column("counts", "Count", Unit.TEXT, "count in a run, of base and new where they differ")
+            yield Column("counts", "Count", "count in a run, of base and new where they differ")
     if any(_bytes(pair.base) != _bytes(pair.new) for pair in pairs):
-        yield Column("sizes", "Bytes", Unit.TEXT, "bytes in a run, of base and new where they differ")
+        yield Column("sizes", "Bytes", "bytes in a run, of base and new where they differ")
     if not each and group != "budget":
-        yield Column("base_ns", "Base", Unit.NS, f"mean time of {one}, mean over the runs")
-        yield Column("new_ns", "New", Unit.NS, f"mean time of {one}, mean over the runs")
+        yield Column("base_ns", "Base", f"mean time of {one}, mean over the runs")
+        yield Column("new_ns", "New", f"mean time of {one}, mean over the runs")
     if each:
-        yield Column("each", each_header, Unit.TEXT, f"time of {one}, base and new", 3)
+        yield Column("each", each_header, f"time of {one}, base and new", 3)
     yield replace(_CHANGE, help=f"change of the time of {one}, of the base", drop_order=2 if each else 0)
     yield _BETWEEN
     if group == "copy":
-        yield Column("rate", "Rate", Unit.TEXT, "bytes by time of the copies, base and new", 5)
+        yield Column("rate", "Rate", "bytes by time of the copies, base and new", 5)
     if group == "total" or (each and by_step):
         yield replace(_COST, drop_order=7 if by_step else 1)
     yield _VERDICT
@@ -361,63 +357,57 @@ SCHEMA = Schema(
     ALL_ROWS,
     "All rows of the comparison",
     (
-        Column("group", "Group", Unit.TEXT, f"what the row is: {', '.join(GROUPS)}"),
-        Column("name", "Name", Unit.TEXT, "module, kernel, call, copy, range, state or label of the steps"),
-        Column("detail", "Detail", Unit.TEXT, "grid and block of a kernel"),
-        Column("mode", "Mode", Unit.NUMBER, "1 and up for kernels whose durations have several modes"),
+        Column("group", "Group", f"what the row is: {', '.join(GROUPS)}"),
+        Column("name", "Name", "module, kernel, call, copy, range, state or label of the steps"),
+        Column("detail", "Detail", "grid and block of a kernel"),
+        Column("mode", "Mode", "1 and up for kernels whose durations have several modes", unit=Unit.NUMBER),
         Column(
             "outcome",
             "Outcome",
-            Unit.TEXT,
             "slower, faster, same, cannot tell, clock (slower in time and not in cycles) or not judged",
         ),
-        Column("why", "Why", Unit.TEXT, "the reason of the outcome, if it needs one"),
-        Column("base_runs_count", "Base Runs", Unit.COUNT, "runs of the base that have the row"),
-        Column("new_runs_count", "New Runs", Unit.COUNT, "new runs that have the row"),
-        Column("base_count", "Base Count", Unit.COUNT, "median count over the runs; 0: absent"),
-        Column("new_count", "New Count", Unit.COUNT, "median count over the runs; 0: absent"),
-        Column("base_total_ns", "Base Total", Unit.NS, "median total over the runs; 0: absent"),
-        Column("new_total_ns", "New Total", Unit.NS, "median total over the runs; 0: absent"),
-        Column("cost_ns", "Cost", Unit.NS, "new total minus base total", signed=True),
+        Column("why", "Why", "the reason of the outcome, if it needs one"),
+        Column("base_runs_count", "Base Runs", "runs of the base that have the row"),
+        Column("new_runs_count", "New Runs", "new runs that have the row"),
+        Column("base_count", "Base Count", "median count over the runs; 0: absent"),
+        Column("new_count", "New Count", "median count over the runs; 0: absent"),
+        Column("base_total_ns", "Base Total", "median total over the runs; 0: absent"),
+        Column("new_total_ns", "New Total", "median total over the runs; 0: absent"),
+        Column("cost_ns", "Cost", "new total minus base total", signed=True),
         Column(
             "base_typical_ns",
             "Base Typical",
-            Unit.NS,
             "trimmed mean of one without first launches, median over the runs",
         ),
         Column(
             "new_typical_ns",
             "New Typical",
-            Unit.NS,
             "trimmed mean of one without first launches, median over the runs",
         ),
-        Column(
-            "change_percent", "Change", Unit.PERCENT, "change of the judged time, of the base", signed=True
-        ),
+        Column("change_percent", "Change", "change of the judged time, of the base", signed=True),
         *_ENDS,
-        Column("base_per_step_ns", "Base/Step", Unit.NS, "time in a steady step"),
-        Column("new_per_step_ns", "New/Step", Unit.NS, "time in a steady step"),
-        Column("step_cost_ns", "Cost/Step", Unit.NS, "new minus base in a steady step", signed=True),
-        Column("base_size_bytes", "Base Bytes", Unit.BYTES, "bytes of the copies of a run, median"),
-        Column("new_size_bytes", "New Bytes", Unit.BYTES, "bytes of the copies of a run, median"),
-        Column("base_per_byte_ns", "Base/Byte", Unit.NS, "time of the copies per byte"),
-        Column("new_per_byte_ns", "New/Byte", Unit.NS, "time of the copies per byte"),
-        Column("more_runs_count", "More Runs", Unit.COUNT, "so many runs a side would probably decide it"),
-        Column("renamed_from", "Renamed From", Unit.TEXT, "the name in the base, certain if the base has it"),
-        Column("renamed_from_detail", "Renamed From Detail", Unit.TEXT, "grid and block in the base"),
-        Column("base_mean_ns", "Base Mean", Unit.NS, "mean of all of a run, median over the runs"),
-        Column("new_mean_ns", "New Mean", Unit.NS, "mean of all of a run, median over the runs"),
+        Column("base_per_step_ns", "Base/Step", "time in a steady step"),
+        Column("new_per_step_ns", "New/Step", "time in a steady step"),
+        Column("step_cost_ns", "Cost/Step", "new minus base in a steady step", signed=True),
+        Column("base_size_bytes", "Base Bytes", "bytes of the copies of a run, median"),
+        Column("new_size_bytes", "New Bytes", "bytes of the copies of a run, median"),
+        Column("base_per_byte_ns", "Base/Byte", "time of the copies per byte"),
+        Column("new_per_byte_ns", "New/Byte", "time of the copies per byte"),
+        Column("more_runs_count", "More Runs", "so many runs a side would probably decide it"),
+        Column("renamed_from", "Renamed From", "the name in the base, certain if the base has it"),
+        Column("renamed_from_detail", "Renamed From Detail", "grid and block in the base"),
+        Column("base_mean_ns", "Base Mean", "mean of all of a run, median over the runs"),
+        Column("new_mean_ns", "New Mean", "mean of all of a run, median over the runs"),
         Column(
             "typical_change_percent",
             "Typical Change",
-            Unit.PERCENT,
             "change of the typical time, of the base, beside that of the mean",
             signed=True,
         ),
         *(
-            Column(f"{side}_{name}", f"{side.title()} {header}", unit, f"{text}, median over the runs")
+            Column(f"{side}_{name}", f"{side.title()} {header}", f"{text}, median over the runs")
             for side in ("base", "new")
-            for name, (header, unit, text) in _ASIDE.items()
+            for name, (header, text) in _ASIDE.items()
         ),
     ),
 )

@@ -33,7 +33,7 @@ from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of, operation_notes
 from nsyswrap.analysis.judged_process import judged_processes
 from nsyswrap.base.constants import MISSING
-from nsyswrap.base.units import Unit, duration, percent
+from nsyswrap.base.units import duration, percent
 from nsyswrap.capture.capture import Capture
 from nsyswrap.reports.table import Column, Paragraph, Report, Result, Schema
 from nsyswrap.reports.wording.advice import SAVINGS, words
@@ -104,16 +104,16 @@ SCHEMA = Schema(
     title="Findings",
     layout="paragraphs",
     columns=(
-        Column("finding", "Finding", Unit.TEXT, "short name of the finding"),
-        Column("at_stake_ns", "Max Saving", Unit.NS, "most time that a change can save"),
-        Column("at_stake_percent", "Max Saving", Unit.PERCENT, "the same as a share of the judged time"),
-        Column("what", "Conclusion", Unit.TEXT, "conclusion with its figure"),
-        Column("evidence", "Evidence", Unit.TEXT, "figures behind the conclusion", 2),
-        Column("advice", "Advice", Unit.TEXT, "recommended change", 2),
-        Column("unless", "Unless", Unit.TEXT, "case in which the advice does not apply", 3),
-        Column("see", "Report", Unit.TEXT, "report with the rows behind the figures", 4),
-        Column("example", "Code", Unit.TEXT, "line of code that makes the change", 4),
-        Column("shares", "Shares With", Unit.TEXT, "findings that concern part of the same time", 4),
+        Column("finding", "Finding", "short name of the finding"),
+        Column("at_stake_ns", "Max Saving", "most time that a change can save"),
+        Column("at_stake_percent", "Max Saving", "the same as a share of the judged time"),
+        Column("what", "Conclusion", "conclusion with its figure"),
+        Column("evidence", "Evidence", "figures behind the conclusion", 2),
+        Column("advice", "Advice", "recommended change", 2),
+        Column("unless", "Unless", "case in which the advice does not apply", 3),
+        Column("see", "Report", "report with the rows behind the figures", 4),
+        Column("example", "Code", "line of code that makes the change", 4),
+        Column("shares", "Shares With", "findings that concern part of the same time", 4),
     ),
 )
 

@@ -17,7 +17,6 @@ from nsyswrap.base.check import Check, Level
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.text import counted
-from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED
 from nsyswrap.reports.table import Column, Report, Result, Schema, Values
@@ -111,15 +110,11 @@ SCHEMA = Schema(
     name="diagnostics",
     title="Diagnostics",
     columns=(
-        Column(
-            "level", "Level", Unit.TEXT, "loss: events are missing; warning: figures may mislead; info; ok"
-        ),
-        Column("subject", "Check", Unit.TEXT, "subject of the check"),
-        Column(
-            "count", "Count", Unit.COUNT, "number of occurrences; missing if the capture does not show it"
-        ),
-        Column("time_ns", "Time", Unit.NS, "time concerned: a total, or the largest deviation", 1),
-        Column("meaning", "Meaning", Unit.TEXT, "effect on the figures, and remedy", is_sentence=True),
+        Column("level", "Level", "loss: events are missing; warning: figures may mislead; info; ok"),
+        Column("subject", "Check", "subject of the check"),
+        Column("count", "Count", "number of occurrences; missing if the capture does not show it"),
+        Column("time_ns", "Time", "time concerned: a total, or the largest deviation", 1),
+        Column("meaning", "Meaning", "effect on the figures, and remedy", is_sentence=True),
     ),
 )
 

@@ -32,7 +32,7 @@ from nsyswrap.analysis.launches import READS, launches_of
 from nsyswrap.analysis.nvtx_ranges import nested_ranges, own_texts
 from nsyswrap.analysis.range_texts import HOLDING, STATES, WAITING, gil_parts, of_the_program
 from nsyswrap.base.constants import MISSING
-from nsyswrap.base.units import Unit, duration, percent
+from nsyswrap.base.units import duration, percent
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import SPANS
@@ -195,14 +195,13 @@ def _in_first_launches(capture: Capture, gaps: Gaps) -> str:
 
 
 def _cause(cause: str, header: str, meaning: str) -> Column:
-    return Column(f"{cause}_ns", header, Unit.NS, f"part of the gap: {meaning}", 6)
+    return Column(f"{cause}_ns", header, f"part of the gap: {meaning}", 6)
 
 
 GIL_COLUMNS = tuple(
     Column(
         f"host_gil_{state}_ns",
         f"Host {header}",
-        Unit.NS,
         f"part of the host code: {meaning}; empty without --trace python-gil",
         8,
     )
@@ -216,22 +215,15 @@ SCHEMA = Schema(
     name="gpu_idle",
     title="GPU idle gaps by cause",
     columns=(
-        Column("start_ns", "Start", Unit.NS, "end of the previous operation, or start of the selection", 3),
-        Column(
-            "duration_ns", "Duration", Unit.NS, "time without any operation of this process on the device"
-        ),
-        Column("cause", "Cause", Unit.TEXT, "cause of the largest part of the gap: one of the columns below"),
-        Column(
-            "nvtx",
-            "NVTX Range",
-            Unit.TEXT,
-            "innermost range of the launching thread in the middle of the gap",
-        ),
-        Column("before", "Before", Unit.TEXT, "last operation before the gap", 2, kernels=True),
-        Column("after", "After", Unit.TEXT, "operation that ended the gap", kernels=True),
-        Column("process_id", "PID", Unit.ID, "process without a running operation", 5),
-        Column("device_id", "Device", Unit.ID, "device without a running operation", 4),
-        Column("thread_id", "TID", Unit.ID, "thread that launched the operation after the gap", 5),
+        Column("start_ns", "Start", "end of the previous operation, or start of the selection", 3),
+        Column("duration_ns", "Duration", "time without any operation of this process on the device"),
+        Column("cause", "Cause", "cause of the largest part of the gap: one of the columns below"),
+        Column("nvtx", "NVTX Range", "innermost range of the launching thread in the middle of the gap"),
+        Column("before", "Before", "last operation before the gap", 2, kernels=True),
+        Column("after", "After", "operation that ended the gap", kernels=True),
+        Column("process_id", "PID", "process without a running operation", 5),
+        Column("device_id", "Device", "device without a running operation", 4),
+        Column("thread_id", "TID", "thread that launched the operation after the gap", 5),
         _cause("profiler", "Profiler", "nsys worked in the thread"),
         _cause("load", "Loading", "the thread created a context or loaded modules, also inside a launch"),
         _cause("allocate", "Allocating", "the thread allocated or freed memory"),

@@ -66,19 +66,13 @@ SCHEMA = Schema(
     name="kernel_histogram",
     title="Kernel durations by class",
     columns=(
-        Column("from_ns", "From", Unit.NS, "shortest duration of the class"),
-        Column("to_ns", "Below", Unit.NS, "end of the class: durations are shorter"),
-        Column("instances", "Instances", Unit.COUNT, "executions of this kernel in the class"),
-        Column(
-            "instances_percent",
-            "Share",
-            Unit.PERCENT,
-            "executions in the class, of all of the kernel",
-            bar=True,
-        ),
-        Column("total_ns", "Total Time", Unit.NS, "time of these executions", 2),
-        Column("of_kernel_ns", "Of Kernel", Unit.NS, "time of all executions of the kernel", 3),
-        Column("name", "Name", Unit.TEXT, "kernel name (demangled, base or mangled)", kernels=True),
+        Column("from_ns", "From", "shortest duration of the class"),
+        Column("to_ns", "Below", "end of the class: durations are shorter"),
+        Column("instances", "Instances", "executions of this kernel in the class", unit=Unit.COUNT),
+        Column("instances_percent", "Share", "executions in the class, of all of the kernel", bar=True),
+        Column("total_ns", "Total Time", "time of these executions", 2),
+        Column("of_kernel_ns", "Of Kernel", "time of all executions of the kernel", 3),
+        Column("name", "Name", "kernel name (demangled, base or mangled)", kernels=True),
     ),
 )
 

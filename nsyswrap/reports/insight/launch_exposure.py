@@ -67,31 +67,26 @@ SCHEMA = Schema(
     name="launch_exposure",
     title="GPU idle time due to launches, by stream",
     columns=(
-        Column("process_id", "PID", Unit.ID, "process that launched", 2),
-        Column("device_id", "Device", Unit.ID, "device it launched on"),
-        Column("stream_id", "Stream", Unit.ID, "stream it launched into"),
-        Column("launches", "Launches", Unit.COUNT, "calls that launched a kernel or a graph"),
+        Column("process_id", "PID", "process that launched", 2),
+        Column("device_id", "Device", "device it launched on"),
+        Column("stream_id", "Stream", "stream it launched into"),
+        Column("launches", "Launches", "calls that launched a kernel or a graph", unit=Unit.COUNT),
         Column(
-            "first_launches", "First Launches", Unit.COUNT, "of these, first launches of a kernel or graph"
+            "first_launches",
+            "First Launches",
+            "of these, first launches of a kernel or graph",
+            unit=Unit.COUNT,
         ),
         Column(
             "idle_ns",
             "Idle",
-            Unit.NS,
             "time without an operation of this process on the device; from its first to its last one, or in "
             "the selected time",
         ),
-        Column(
-            "exposed_ns", "Exposed", Unit.NS, "part of the idle time inside repeat launches into this stream"
-        ),
-        Column("exposed_percent", "Exposed", Unit.PERCENT, "the same as a share of the device's idle time"),
-        Column(
-            "host_ns",
-            "Host Code",
-            Unit.NS,
-            "idle time before repeat launches with the host outside CUDA calls",
-        ),
-        Column("first_exposed_ns", "First Exposed", Unit.NS, "idle time inside first launches", 1),
+        Column("exposed_ns", "Exposed", "part of the idle time inside repeat launches into this stream"),
+        Column("exposed_percent", "Exposed", "the same as a share of the device's idle time"),
+        Column("host_ns", "Host Code", "idle time before repeat launches with the host outside CUDA calls"),
+        Column("first_exposed_ns", "First Exposed", "idle time inside first launches", 1),
     ),
 )
 

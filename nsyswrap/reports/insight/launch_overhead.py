@@ -159,7 +159,7 @@ def _notes(capture: Capture, launches: Launches) -> Iterator[Note | str]:
 
 def _spread_columns(prefix: str, header: str, of: str) -> tuple[Column, ...]:
     return tuple(
-        Column(f"{prefix}_{short}_ns", f"{header} {short.title()}", Unit.NS, f"{text} of {of}", drop_order)
+        Column(f"{prefix}_{short}_ns", f"{header} {short.title()}", f"{text} of {of}", drop_order)
         for short, text, drop_order in (
             ("avg", "arithmetic mean", 8),
             ("med", "median", 0),
@@ -173,37 +173,36 @@ SCHEMA = Schema(
     name="launch_overhead",
     title="Launch overhead",
     columns=(
-        Column("launches", "Launches", Unit.COUNT, "API calls that launched a kernel or a graph", 1),
+        Column("launches", "Launches", "API calls that launched a kernel or a graph", 1, unit=Unit.COUNT),
         Column(
             "first_launches",
             "First Launches",
-            Unit.COUNT,
             "first launches: the first of a kernel or a graph in its process",
             1,
+            unit=Unit.COUNT,
         ),
         Column(
             "repeat_launches",
             "Repeats",
-            Unit.COUNT,
             "all other launches; medians, percentiles and totals are of these",
+            unit=Unit.COUNT,
         ),
-        Column("first_api_ns", "First API", Unit.NS, "CPU time in the calls of first launches", 1),
+        Column("first_api_ns", "First API", "CPU time in the calls of first launches", 1),
         Column(
             "first_cost_ns",
             "First Cost",
-            Unit.NS,
             "CPU time of first launches above the median repeat; of the same kernel, or of all kernels if it "
             "has none",
             2,
         ),
-        Column("api_total_ns", "API Total", Unit.NS, "CPU time in the calls of repeat launches", 3),
+        Column("api_total_ns", "API Total", "CPU time in the calls of repeat launches", 3),
         *_spread_columns("api", "API", "CPU time in one call"),
         Column(
             "uncontended",
             "Uncontended",
-            Unit.COUNT,
             "repeat launches into a stream that had been idle since before the call; latencies are of these",
             5,
+            unit=Unit.COUNT,
         ),
         *_spread_columns(
             "latency",
@@ -211,33 +210,30 @@ SCHEMA = Schema(
             "the time from the call's start to the GPU's start, of uncontended repeat launches, "
             "including any wait for another stream",
         ),
-        Column("queue_total_ns", "Queue Total", Unit.NS, "sum of the queue waits", 9),
+        Column("queue_total_ns", "Queue Total", "sum of the queue waits", 9),
         Column(
             "queue_med_ns",
             "Queue Med",
-            Unit.NS,
             "median wait for the GPU's start, after the call returned and the stream was idle",
             4,
         ),
-        Column("dependency_total_ns", "Dep Total", Unit.NS, "sum of the dependency waits", 9),
+        Column("dependency_total_ns", "Dep Total", "sum of the dependency waits", 9),
         Column(
             "dependency_med_ns",
             "Dep Med",
-            Unit.NS,
             "median wait for earlier work in the stream, after the call returned",
             4,
         ),
-        Column("kernel_total_ns", "Kernel Time", Unit.NS, "GPU time of the work of repeat launches", 9),
-        Column("kernel_med_ns", "Kernel Med", Unit.NS, "median GPU time of the work of one repeat launch"),
+        Column("kernel_total_ns", "Kernel Time", "GPU time of the work of repeat launches", 9),
+        Column("kernel_med_ns", "Kernel Med", "median GPU time of the work of one repeat launch"),
         Column(
-            "api_per_kernel", "API/Kernel", Unit.RATIO, "API Total / Kernel Time, both of repeat launches"
+            "api_per_kernel",
+            "API/Kernel",
+            "API Total / Kernel Time, both of repeat launches",
+            unit=Unit.RATIO,
         ),
         Column(
-            "name",
-            "Name",
-            Unit.TEXT,
-            "kernel name; all graphs are one entry, with recorded nodes or not",
-            kernels=True,
+            "name", "Name", "kernel name; all graphs are one entry, with recorded nodes or not", kernels=True
         ),
     ),
 )

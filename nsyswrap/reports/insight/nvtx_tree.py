@@ -203,36 +203,35 @@ SCHEMA = Schema(
     name="nvtx_tree",
     title="GPU time by NVTX range or module, as a tree",
     columns=(
-        Column(
-            "range", "Range", Unit.TEXT, "name of the range or module, indented below what is around it", -1
-        ),
-        Column("time_percent", "Time", Unit.PERCENT, "share of the GPU time of all kernels", -1),
-        Column("total_ns", "Total Time", Unit.NS, "GPU time of its kernels, with all children", -1),
-        Column("own_ns", "Own Time", Unit.NS, "GPU time without the rows below it", 1),
-        Column(
-            "forward_ns", "Forward", Unit.NS, "part of the total time: forward of modules or operations", 3
-        ),
-        Column("backward_ns", "Backward", Unit.NS, "part of the total time: backward of these", 2),
-        Column("kernels", "Kernels", Unit.COUNT, "executed kernels and whole graphs, with children", 4),
-        Column("idle_ns", "Idle Inside", Unit.NS, "time between its GPU operations in which none ran", 2),
-        Column("depth", "Depth", Unit.NUMBER, "rows around it", 6),
-        Column("path", "Path", Unit.TEXT, "names from the root to the range, with slashes between", 7),
+        Column("range", "Range", "name of the range or module, indented below what is around it", -1),
+        Column("time_percent", "Time", "share of the GPU time of all kernels", -1),
+        Column("total_ns", "Total Time", "GPU time of its kernels, with all children", -1),
+        Column("own_ns", "Own Time", "GPU time without the rows below it", 1),
+        Column("forward_ns", "Forward", "part of the total time: forward of modules or operations", 3),
+        Column("backward_ns", "Backward", "part of the total time: backward of these", 2),
+        Column("kernels", "Kernels", "executed kernels and whole graphs, with children", 4, unit=Unit.COUNT),
+        Column("idle_ns", "Idle Inside", "time between its GPU operations in which none ran", 2),
+        Column("depth", "Depth", "rows around it", 6, unit=Unit.NUMBER),
+        Column("path", "Path", "names from the root to the range, with slashes between", 7),
         FLOP_PER_S,
         PEAK_PERCENT,
         Column(
-            *("memory_peak_bytes", "Memory", Unit.BYTES),
+            "memory_peak_bytes",
+            "Memory",
             "most GPU memory that its allocations held at a time, with all children; with --memory only",
             2,
             only_with=MEMORY_USE,
         ),
         Column(
-            *("retained_bytes", "Retained", Unit.BYTES),
+            "retained_bytes",
+            "Retained",
             "GPU memory that it allocated and that outlived it, the sum of all its runs; with --memory only",
             3,
             only_with=MEMORY_USE,
         ),
         Column(
-            *("transient_bytes", "Transient", Unit.BYTES),
+            "transient_bytes",
+            "Transient",
             "GPU memory that it allocated and freed before it ended, the sum of its runs; with --memory only",
             4,
             only_with=MEMORY_USE,
@@ -248,11 +247,7 @@ REPORT = Report(
     options=(
         ReportOption("depth", 0, "levels of the tree; 0: all", least=0),
         ReportOption(
-            "min",
-            1,
-            "percent of GPU time or memory: ranges with less are added up",
-            least=0,
-            most=100,
+            "min", 1, "percent of GPU time or memory: ranges with less are added up", least=0, most=100
         ),
     ),
     reads=READS,

@@ -255,18 +255,16 @@ def _shares(spent: Mapping[str, int], texts: Mapping[str, str], total: int) -> s
     return f": {', '.join(parts)}" if parts else ""
 
 
-def _time(name: str, header: str, meaning: str, drop_order: int = 0) -> Column:
-    return Column(name, header, Unit.NS, meaning, drop_order)
-
-
 _TITLES = {"gemm": "GEMM", "rng": "RNG"}
 
 
 def _class_column(state: str) -> Column:
     column, name = STATE_COLUMNS[state], state.removesuffix("_kernel")
     if state == GRAPH:
-        return _time(column, "Graphs", "part of the compute: whole-graph executions without other kernels", 9)
-    return _time(
+        return Column(
+            column, "Graphs", "part of the compute: whole-graph executions without other kernels", 9
+        )
+    return Column(
         column,
         _TITLES.get(name, name.capitalize()),
         f"part of the compute: {name} kernels, as in kernel_class_sum",
@@ -298,7 +296,7 @@ _GIL_TEXTS = {
 
 def _gil_column(state: str, header: str, meaning: str) -> Column:
     text = f"part of the idle time in host code: {meaning}; empty without --trace python-gil"
-    return _time(_GIL_COLUMNS[state], header, text, 10)
+    return Column(_GIL_COLUMNS[state], header, text, 10)
 
 
 SCHEMA = Schema(
@@ -308,46 +306,42 @@ SCHEMA = Schema(
         Column(
             "row",
             "Row",
-            Unit.TEXT,
             "whole capture from first to last operation (or selected part), steady part, median step, "
             "or one step",
         ),
-        Column("step", "Step", Unit.NUMBER, "number of the step, from 0 over the whole process", -1),
+        Column("step", "Step", "number of the step, from 0 over the whole process", -1, unit=Unit.NUMBER),
         Column(
-            "mark",
-            "Mark",
-            Unit.TEXT,
-            "warm-up, outlier, or left out of the steady part for another reason; else empty",
+            "mark", "Mark", "warm-up, outlier, or left out of the steady part for another reason; else empty"
         ),
-        Column("process_id", "PID", Unit.ID, "process of the step", 7),
-        Column("device_id", "Device", Unit.ID, "device of the process", 2),
-        _time("start_ns", "Start", "start of the step, or of the part", 8),
-        _time("duration_ns", "Duration", "from the end of the step before to its own", -1),
-        _time("busy_ns", "Busy", "time with at least one operation of the process on the device", -1),
-        _time("compute_ns", "Compute", "time with a kernel or graph that does not communicate", 1),
+        Column("process_id", "PID", "process of the step", 7),
+        Column("device_id", "Device", "device of the process", 2),
+        Column("start_ns", "Start", "start of the step, or of the part", 8),
+        Column("duration_ns", "Duration", "from the end of the step before to its own", -1),
+        Column("busy_ns", "Busy", "time with at least one operation of the process on the device", -1),
+        Column("compute_ns", "Compute", "time with a kernel or graph that does not communicate", 1),
         *(_class_column(state) for state in COMPUTE),
-        _time(STATE_COLUMNS[COMMUNICATION], "Exposed Comm", "communication kernels without compute", 1),
-        _time(STATE_COLUMNS[MEMCPY], "Exposed Copy", "copies, memsets or migrations without a kernel", 1),
-        _time("idle_ns", "Idle", "time without any operation of the process on the device", -1),
+        Column(STATE_COLUMNS[COMMUNICATION], "Exposed Comm", "communication kernels without compute", 1),
+        Column(STATE_COLUMNS[MEMCPY], "Exposed Copy", "copies, memsets or migrations without a kernel", 1),
+        Column("idle_ns", "Idle", "time without any operation of the process on the device", -1),
         *(
-            _time(f"idle_{cause}_ns", header, f"part of the idle time: {meaning}", drop_order)
+            Column(f"idle_{cause}_ns", header, f"part of the idle time: {meaning}", drop_order)
             for cause, (header, drop_order, meaning) in _IDLE.items()
         ),
-        _time(
+        Column(
             "communication_overlapped_ns",
             "Overlapped Comm",
             "communication kernels overlapped with compute",
             6,
         ),
-        _time(
+        Column(
             "copy_overlapped_ns",
             "Overlapped Copy",
             "copies, memsets or migrations overlapped with a kernel",
             6,
         ),
         *(_gil_column(state, *texts) for state, texts in _GIL_TEXTS.items()),
-        _time("host_window_ns", "Host", "the step's window on the host, up to the start of the next one"),
-        _time("runs_ahead_ns", "Runs Ahead By", "from the end of this window until the GPU work is done"),
+        Column("host_window_ns", "Host", "the step's window on the host, up to the start of the next one"),
+        Column("runs_ahead_ns", "Runs Ahead By", "from the end of this window until the GPU work is done"),
     ),
 )
 

@@ -22,14 +22,10 @@ SCHEMA = Schema(
     name="cuda_api_gpu_sum",
     title="CUDA Summary (API/Kernels/MemOps)",
     columns=time_columns(
-        Column("instances", "Instances", Unit.COUNT, "number of calls or executions"),
-        Column("category", "Category", Unit.TEXT, "CUDA_API, CUDA_KERNEL or MEMORY_OPER", 6),
+        Column("instances", "Instances", "number of calls or executions", unit=Unit.COUNT),
+        Column("category", "Category", "CUDA_API, CUDA_KERNEL or MEMORY_OPER", 6),
         Column(
-            "operation",
-            "Operation",
-            Unit.TEXT,
-            "API function, kernel, direction of the copy, or memset",
-            kernels=True,
+            "operation", "Operation", "API function, kernel, direction of the copy, or memset", kernels=True
         ),
     ),
 )

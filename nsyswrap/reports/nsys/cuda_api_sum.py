@@ -22,8 +22,8 @@ SCHEMA = Schema(
     name="cuda_api_sum",
     title="CUDA API Summary",
     columns=time_columns(
-        Column("calls", "Num Calls", Unit.COUNT, "number of calls"),
-        Column("name", "Name", Unit.TEXT, "API function, without a version suffix of four digits"),
+        Column("calls", "Num Calls", "number of calls", unit=Unit.COUNT),
+        Column("name", "Name", "API function, without a version suffix of four digits"),
     ),
 )
 

@@ -12,7 +12,6 @@ import re
 import numpy as np
 
 from nsyswrap.analysis.names import calls_named, look_up
-from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.selection import process_ids, thread_ids
 from nsyswrap.reports.expert_rules import LONGEST, ROWS, limited, take
@@ -44,11 +43,11 @@ SCHEMA = Schema(
     name="cuda_api_sync",
     title="CUDA Synchronization APIs",
     columns=(
-        Column("duration_ns", "Duration", Unit.NS, "time the host waited in the call"),
-        Column("start_ns", "Start", Unit.NS, "when the call began", 1),
-        Column("process_id", "PID", Unit.ID, "process that waited"),
-        Column("thread_id", "TID", Unit.ID, "thread that waited"),
-        Column("api_name", "API Name", Unit.TEXT, "API function, with its version"),
+        Column("duration_ns", "Duration", "time the host waited in the call"),
+        Column("start_ns", "Start", "when the call began", 1),
+        Column("process_id", "PID", "process that waited"),
+        Column("thread_id", "TID", "thread that waited"),
+        Column("api_name", "API Name", "API function, with its version"),
     ),
 )
 

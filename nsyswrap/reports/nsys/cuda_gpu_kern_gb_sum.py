@@ -31,10 +31,10 @@ SCHEMA = Schema(
     name="cuda_gpu_kern_gb_sum",
     title="CUDA GPU Kernel/Grid/Block Summary",
     columns=time_columns(
-        Column("instances", "Instances", Unit.COUNT, "number of executions, graph nodes included"),
-        Column("grid_xyz", "GridXYZ", Unit.TEXT, "blocks in the grid, by dimension"),
-        Column("block_xyz", "BlockXYZ", Unit.TEXT, "threads in a block, by dimension"),
-        Column("name", "Name", Unit.TEXT, "kernel name (demangled, base or mangled)", kernels=True),
+        Column("instances", "Instances", "number of executions, graph nodes included", unit=Unit.COUNT),
+        Column("grid_xyz", "GridXYZ", "blocks in the grid, by dimension"),
+        Column("block_xyz", "BlockXYZ", "threads in a block, by dimension"),
+        Column("name", "Name", "kernel name (demangled, base or mangled)", kernels=True),
     ),
 )
 

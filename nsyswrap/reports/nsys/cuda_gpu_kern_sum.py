@@ -18,8 +18,8 @@ SCHEMA = Schema(
     name="cuda_gpu_kern_sum",
     title="CUDA GPU Kernel Summary",
     columns=time_columns(
-        Column("instances", "Instances", Unit.COUNT, "number of executions, graph nodes included"),
-        Column("name", "Name", Unit.TEXT, "kernel name (demangled, base or mangled)", kernels=True),
+        Column("instances", "Instances", "number of executions, graph nodes included", unit=Unit.COUNT),
+        Column("name", "Name", "kernel name (demangled, base or mangled)", kernels=True),
     ),
 )
 

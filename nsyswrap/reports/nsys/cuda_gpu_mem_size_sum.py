@@ -28,10 +28,10 @@ SCHEMA = Schema(
     name="cuda_gpu_mem_size_sum",
     title="CUDA GPU MemOps Summary (by Size)",
     columns=(
-        Column("total_bytes", "Total", Unit.BYTES, "sum of the bytes"),
-        Column("count", "Count", Unit.COUNT, "number of operations"),
+        Column("total_bytes", "Total", "sum of the bytes"),
+        Column("count", "Count", "number of operations"),
         *stat_columns(unit=Unit.BYTES, of="the sizes"),
-        Column("operation", "Operation", Unit.TEXT, "direction of the copy, or memset"),
+        Column("operation", "Operation", "direction of the copy, or memset"),
     ),
 )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.reports.summaries import MEMORY, memory_notes, memory_operations, time_summary
@@ -18,8 +17,8 @@ SCHEMA = Schema(
     name="cuda_gpu_mem_time_sum",
     title="CUDA GPU MemOps Summary (by Time)",
     columns=time_columns(
-        Column("count", "Count", Unit.COUNT, "number of operations"),
-        Column("operation", "Operation", Unit.TEXT, "direction of the copy, or memset"),
+        Column("count", "Count", "number of operations"),
+        Column("operation", "Operation", "direction of the copy, or memset"),
     ),
 )
 

@@ -21,11 +21,9 @@ SCHEMA = Schema(
     name="cuda_gpu_sum",
     title="CUDA GPU Summary (Kernels/MemOps)",
     columns=time_columns(
-        Column("instances", "Instances", Unit.COUNT, "number of executions"),
-        Column("category", "Category", Unit.TEXT, "CUDA_KERNEL or MEMORY_OPER", 6),
-        Column(
-            "operation", "Operation", Unit.TEXT, "kernel name, direction of the copy, or memset", kernels=True
-        ),
+        Column("instances", "Instances", "number of executions", unit=Unit.COUNT),
+        Column("category", "Category", "CUDA_KERNEL or MEMORY_OPER", 6),
+        Column("operation", "Operation", "kernel name, direction of the copy, or memset", kernels=True),
     ),
 )
 

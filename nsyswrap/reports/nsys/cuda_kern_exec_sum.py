@@ -16,7 +16,6 @@ from nsyswrap.analysis.arrays.codes import TextColumn
 from nsyswrap.analysis.arrays.groups import GroupBy
 from nsyswrap.analysis.correlation import process_notes
 from nsyswrap.analysis.execution_phases import phases_of
-from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED
 from nsyswrap.capture.stream import in_blocks, narrow
@@ -68,14 +67,14 @@ SCHEMA = Schema(
     name="cuda_kern_exec_sum",
     title="CUDA Kernel Launch & Exec Time Summary",
     columns=(
-        Column("process_id", "PID", Unit.ID, "process that launched"),
-        Column("thread_id", "TID", Unit.ID, "thread that launched", 4),
-        Column("device_id", "DevId", Unit.ID, "device the kernel ran on", 3),
-        Column("count", "Count", Unit.COUNT, "number of executions"),
-        Column("queue_count", "QCount", Unit.COUNT, "executions that began after their call returned", 1),
+        Column("process_id", "PID", "process that launched"),
+        Column("thread_id", "TID", "thread that launched", 4),
+        Column("device_id", "DevId", "device the kernel ran on", 3),
+        Column("count", "Count", "number of executions"),
+        Column("queue_count", "QCount", "executions that began after their call returned", 1),
         *(column for prefix, header, of in PHASES for column in stat_columns(prefix, header, of=of)),
-        Column("api_name", "API Name", Unit.TEXT, "API function that launched"),
-        Column("kernel_name", "Kernel Name", Unit.TEXT, "kernel name", kernels=True),
+        Column("api_name", "API Name", "API function that launched"),
+        Column("kernel_name", "Kernel Name", "kernel name", kernels=True),
     ),
 )
 

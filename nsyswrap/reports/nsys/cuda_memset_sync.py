@@ -9,7 +9,6 @@ import re
 
 import numpy as np
 
-from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import MANAGED, PINNED
 from nsyswrap.reports.expert_rules import READS, ROWS, memory_columns, memory_kind_notes, started_by
@@ -28,7 +27,7 @@ def compute(capture: Capture, rows: int) -> Result:
 SCHEMA = Schema(
     name="cuda_memset_sync",
     title="CUDA Synchronous Memset",
-    columns=memory_columns("memset", Column("mem_kind", "Memory Kind", Unit.TEXT, "kind of memory set")),
+    columns=memory_columns("memset", Column("mem_kind", "Memory Kind", "kind of memory set")),
 )
 
 REPORT = Report(

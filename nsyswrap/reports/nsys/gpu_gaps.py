@@ -46,9 +46,9 @@ SCHEMA = Schema(
     name="gpu_gaps",
     title="GPU Gaps",
     columns=(
-        Column("row", "Row#", Unit.COUNT, "number of the gap, by its duration"),
-        Column("duration_ns", "Duration", Unit.NS, "time without any operation"),
-        Column("start_ns", "Start", Unit.NS, "end of the operation before it"),
+        Column("row", "Row#", "number of the gap, by its duration", unit=Unit.COUNT),
+        Column("duration_ns", "Duration", "time without any operation"),
+        Column("start_ns", "Start", "end of the operation before it"),
         *device_columns("before it"),
     ),
 )

@@ -84,12 +84,10 @@ SCHEMA = Schema(
     name="gpu_time_util",
     title="GPU Time Utilization",
     columns=(
-        Column("row", "Row#", Unit.COUNT, "number of the stretch, by its use"),
-        Column(
-            "in_use_percent", "In-Use", Unit.PERCENT, "sum of the operations' time in it, of its duration"
-        ),
-        Column("duration_ns", "Duration", Unit.NS, "one chunk, or several next to each other"),
-        Column("start_ns", "Start", Unit.NS, "start of its first chunk"),
+        Column("row", "Row#", "number of the stretch, by its use", unit=Unit.COUNT),
+        Column("in_use_percent", "In-Use", "sum of the operations' time in it, of its duration"),
+        Column("duration_ns", "Duration", "one chunk, or several next to each other"),
+        Column("start_ns", "Start", "start of its first chunk"),
         *device_columns("that ends last on the device"),
     ),
 )

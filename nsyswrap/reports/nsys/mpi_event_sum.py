@@ -59,9 +59,9 @@ SCHEMA = Schema(
     name="mpi_event_sum",
     title="MPI Event Summary",
     columns=time_columns(
-        Column("instances", "Instances", Unit.COUNT, "number of calls"),
-        Column("source", "Source", Unit.TEXT, "point-to-point, start or wait, collective, or other"),
-        Column("name", "Name", Unit.TEXT, "MPI function"),
+        Column("instances", "Instances", "number of calls", unit=Unit.COUNT),
+        Column("source", "Source", "point-to-point, start or wait, collective, or other"),
+        Column("name", "Name", "MPI function"),
     ),
 )
 

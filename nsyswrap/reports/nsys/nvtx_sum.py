@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from nsyswrap.analysis.nvtx_ranges import ALL
-from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.reports.summaries import NVTX_RANGE, NVTX_READS, NVTX_TIMES, nvtx_times
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
-STYLE = Column("style", "Style", Unit.TEXT, "PushPop: nested on one thread; StartEnd: free")
+STYLE = Column("style", "Style", "PushPop: nested on one thread; StartEnd: free")
 
 
 def compute(capture: Capture) -> Result:

@@ -32,8 +32,8 @@ SCHEMA = Schema(
     name="openacc_sum",
     title="OpenACC Summary",
     columns=time_columns(
-        Column("calls", "Num Calls", Unit.COUNT, "number of events"),
-        Column("name", "Name", Unit.TEXT, "kind of event, with the directive's file and line where known"),
+        Column("calls", "Num Calls", "number of events", unit=Unit.COUNT),
+        Column("name", "Name", "kind of event, with the directive's file and line where known"),
     ),
 )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from nsyswrap.analysis.arrays.groups import group_keys
-from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.reports.summaries import GroupedRows, time_summary
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema, time_columns
@@ -23,8 +22,8 @@ SCHEMA = Schema(
     name="openmp_sum",
     title="OpenMP Summary",
     columns=time_columns(
-        Column("count", "Count", Unit.COUNT, "number of events"),
-        Column("name", "Name", Unit.TEXT, "kind of event, as the OpenMP runtime reports it"),
+        Column("count", "Count", "number of events"),
+        Column("name", "Name", "kind of event, as the OpenMP runtime reports it"),
     ),
 )
 

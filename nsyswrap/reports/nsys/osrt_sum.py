@@ -22,8 +22,8 @@ SCHEMA = Schema(
     name="osrt_sum",
     title="OS Runtime Summary",
     columns=time_columns(
-        Column("calls", "Num Calls", Unit.COUNT, "number of calls"),
-        Column("name", "Name", Unit.TEXT, "function of the C or threads library"),
+        Column("calls", "Num Calls", "number of calls", unit=Unit.COUNT),
+        Column("name", "Name", "function of the C or threads library"),
     ),
 )
 

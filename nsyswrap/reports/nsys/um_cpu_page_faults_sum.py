@@ -34,12 +34,12 @@ SCHEMA = Schema(
     name="um_cpu_page_faults_sum",
     title="Unified Memory CPU Page Faults Summary",
     columns=(
-        Column("cpu_faults", "CPU Page Faults", Unit.COUNT, "number of page faults on the CPU"),
-        Column("instruction", "CPU Instruction Address", Unit.TEXT, "function, or address, that faulted"),
+        Column("cpu_faults", "CPU Page Faults", "number of page faults on the CPU", unit=Unit.COUNT),
+        Column("instruction", "CPU Instruction Address", "function, or address, that faulted"),
+        Column("source_file", "Source File", "source file of the instruction, if known", era="2025"),
         Column(
-            "source_file", "Source File", Unit.TEXT, "source file of the instruction, if known", era="2025"
+            "source_line", "Source Line", "line in the source file; 0: unknown", unit=Unit.NUMBER, era="2025"
         ),
-        Column("source_line", "Source Line", Unit.NUMBER, "line in the source file; 0: unknown", era="2025"),
     ),
 )
 

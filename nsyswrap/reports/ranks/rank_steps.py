@@ -21,22 +21,25 @@ SCHEMA = Schema(
     name="rank_steps",
     title="Slowest and fastest rank in each range instance",
     columns=(
-        Column("range", "Range", Unit.TEXT, "name of the NVTX range"),
-        Column("occurrence", "Instance", Unit.NUMBER, "number of the instance of this name, from 0"),
+        Column("range", "Range", "name of the NVTX range"),
+        Column("occurrence", "Instance", "number of the instance of this name, from 0", unit=Unit.NUMBER),
         Column(
             "judged",
             "Compared",
-            Unit.TEXT,
             f"{RANGE_GPU}: own GPU time in the range; {RANGE_CPU}: duration of the range",
         ),
-        Column("slowest_rank", "Slowest Rank", Unit.NUMBER, "rank with the most time, the first of equals"),
-        Column("slowest_ns", "Slowest Time", Unit.NS, "time of the slowest rank"),
-        Column("fastest_rank", "Fastest Rank", Unit.NUMBER, "rank with the least time, the first of equals"),
-        Column("fastest_ns", "Fastest Time", Unit.NS, "time of the fastest rank"),
-        Column("skew_ns", "Skew", Unit.NS, "difference between slowest and fastest rank"),
-        Column("skew_percent", "Skew", Unit.PERCENT, "skew as a share of the median over the ranks", 1),
-        Column("range_med_ns", "Range Med", Unit.NS, "median duration of the range over the ranks", 2),
-        Column("waiting_ns", "Waiting", Unit.NS, "longest wait of a rank for others in the range", 1),
+        Column(
+            "slowest_rank", "Slowest Rank", "rank with the most time, the first of equals", unit=Unit.NUMBER
+        ),
+        Column("slowest_ns", "Slowest Time", "time of the slowest rank"),
+        Column(
+            "fastest_rank", "Fastest Rank", "rank with the least time, the first of equals", unit=Unit.NUMBER
+        ),
+        Column("fastest_ns", "Fastest Time", "time of the fastest rank"),
+        Column("skew_ns", "Skew", "difference between slowest and fastest rank"),
+        Column("skew_percent", "Skew", "skew as a share of the median over the ranks", 1),
+        Column("range_med_ns", "Range Med", "median duration of the range over the ranks", 2),
+        Column("waiting_ns", "Waiting", "longest wait of a rank for others in the range", 1),
     ),
 )
 

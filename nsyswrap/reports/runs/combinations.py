@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 
 _NAME_WIDTH = 60  # characters of a combination's name in a sentence
 _FIRST_TO_GO, _STAYS = 4, -1  # the order in which columns are dropped if a table is too wide
-MACHINE = Column(
-    "machine", "Recorded With", Unit.TEXT, "GPU, driver and nsys; in a ranking those that differ"
-)
+MACHINE = Column("machine", "Recorded With", "GPU, driver and nsys; in a ranking those that differ")
 _PROGRAM = "program"
 _LARGE = 100  # a ratio from here on is a whole number
 
@@ -198,12 +196,12 @@ def _figure_columns(measure: Column) -> tuple[Column, ...]:
     name, unit = measure.name.removesuffix("_s").removesuffix("_ns"), _unit(measure)
     suffix = "_ns" if unit is Unit.NS else ""
     return (
-        Column("done", "Done", Unit.COUNT, "finished runs with a value", 2),
-        Column("runs", "Runs", Unit.COUNT, "planned or found runs", 2),
-        Column(f"med_{name}{suffix}", "Median", unit, "median of the finished runs", _STAYS),
-        Column(f"min_{name}{suffix}", "Min", unit, "smallest value", 3),
-        Column(f"max_{name}{suffix}", "Max", unit, "largest value", 3),
-        Column("spread_percent", "Spread", Unit.PERCENT, "(max - min) / median; missing for a single run", 1),
+        Column("done", "Done", "finished runs with a value", 2, unit=Unit.COUNT),
+        Column("runs", "Runs", "planned or found runs", 2, unit=Unit.COUNT),
+        Column(f"med_{name}{suffix}", "Median", "median of the finished runs", _STAYS, unit=unit),
+        Column(f"min_{name}{suffix}", "Min", "smallest value", 3, unit=unit),
+        Column(f"max_{name}{suffix}", "Max", "largest value", 3, unit=unit),
+        Column("spread_percent", "Spread", "(max - min) / median; missing for a single run", 1),
     )
 
 

@@ -54,19 +54,20 @@ WORK = (
     Column(
         "busy_ns",
         "GPU Busy",
-        Unit.NS,
         "time with any GPU operation (-r gpu_time), summed over the GPUs; missing without GPU work, 0 "
         "for less than 1 ns",
     ),
     Column(
         "busy_percent",
         "GPU Busy",
-        Unit.PERCENT,
         "GPU busy time as a share of the time from first to last operation of each GPU, over all GPUs",
     ),
-    Column("recorded_ns", "Recording Time", Unit.NS, "recording time of nsys, if the export has it"),
+    Column("recorded_ns", "Recording Time", "recording time of nsys, if the export has it"),
     Column(
-        "loss_warnings", "Loss Warnings", Unit.COUNT, "nsys messages about lost events; figures are too low"
+        "loss_warnings",
+        "Loss Warnings",
+        "nsys messages about lost events; figures are too low",
+        unit=Unit.COUNT,
     ),
 )
 # The conditions of the run while its GPUs worked; missing for a run without them.
@@ -74,40 +75,38 @@ CONDITIONS = (
     Column(
         "sm_clock_mhz",
         "SM Clock",
-        Unit.NUMBER,
         "median SM clock in MHz while the GPU worked; the lowest of several GPUs",
+        unit=Unit.NUMBER,
     ),
     Column(
         "throttled_percent",
         "Throttled",
-        Unit.PERCENT,
         "share of the samples while the GPU worked in which it was throttled; the highest of several GPUs",
     ),
-    Column("power_w", "Power", Unit.NUMBER, "median power in W while the GPUs worked, summed over the GPUs"),
-    Column("temperature_c", "Temperature", Unit.NUMBER, "highest temperature in degrees Celsius"),
+    Column(
+        "power_w", "Power", "median power in W while the GPUs worked, summed over the GPUs", unit=Unit.NUMBER
+    ),
+    Column("temperature_c", "Temperature", "highest temperature in degrees Celsius", unit=Unit.NUMBER),
     Column(
         "other_processes",
         "Other Processes",
-        Unit.COUNT,
         "processes of others with a CUDA context on the GPUs of the run",
+        unit=Unit.COUNT,
     ),
 )
 # The answer of the capture. Without steady steps it is about the whole capture, as ``judged`` says.
 JUDGED = (
-    Column("step_count", "Steps", Unit.COUNT, "steady steps that are judged"),
-    Column("step_ns", "Step Time", Unit.NS, "median of these steps"),
+    Column("step_count", "Steps", "steady steps that are judged"),
+    Column("step_ns", "Step Time", "median of these steps"),
     Column(
         "judged_busy_percent",
         "Busy",
-        Unit.PERCENT,
         "share of the judged time in which a GPU worked, over all GPUs: that of the first line of the screen",
     ),
-    Column("idle_cause_percent", "Idle by Cause", Unit.PERCENT, "share of the judged time that it took"),
-    Column(
-        "finding_percent", "Finding Saves", Unit.PERCENT, "what the first finding saves of the judged time"
-    ),
-    Column("step_joules", "Step Energy", Unit.JOULES, "energy of a step on the GPUs that worked"),
-    Column("run_joules", "Run Energy", Unit.JOULES, "energy of these GPUs from the first to the last sample"),
+    Column("idle_cause_percent", "Idle by Cause", "share of the judged time that it took"),
+    Column("finding_percent", "Finding Saves", "what the first finding saves of the judged time"),
+    Column("step_joules", "Step Energy", "energy of a step on the GPUs that worked"),
+    Column("run_joules", "Run Energy", "energy of these GPUs from the first to the last sample"),
 )
 TOTALS = (*WORK, *CONDITIONS, *JUDGED)
 # Texts of the capture, of which the run folder has some, and texts of its answer.

@@ -35,54 +35,53 @@ if TYPE_CHECKING:
 _PREFIX = "parameter_"
 _LARGEST = 2**63
 
-RUN = Column("run", "Run", Unit.TEXT, "run folder or capture, with the shortest unique name", is_key=True)
-LABEL = Column("label", "Label", Unit.TEXT, "name of the configuration in the plan, or of the run")
-BATCH = Column("batch", "Batch", Unit.TEXT, "folder of the batch, if there are several")
-REPEAT = Column("repeat", "Repeat", Unit.NUMBER, "number of the repeat of the configuration")
+RUN = Column("run", "Run", "run folder or capture, with the shortest unique name", is_key=True)
+LABEL = Column("label", "Label", "name of the configuration in the plan, or of the run")
+BATCH = Column("batch", "Batch", "folder of the batch, if there are several")
+REPEAT = Column("repeat", "Repeat", "number of the repeat of the configuration", unit=Unit.NUMBER)
 
 _OUTCOMES = (
     Column(
         "outcome",
         "Outcome",
-        Unit.TEXT,
         "state in status.json; damaged: unreadable capture; before the end: planned, running or lost",
     ),
-    Column("exit_code", "Exit Code", Unit.NUMBER, "exit code of `nsyswrap profile`"),
+    Column("exit_code", "Exit Code", "exit code of `nsyswrap profile`", unit=Unit.NUMBER),
 )
-_WALL = Column("wall_s", "Wall Time", Unit.NUMBER, "time from the start of the run to its report, in seconds")
-_MESSAGE = Column("message", "Message", Unit.TEXT, "reason of the outcome")
+_WALL = Column(
+    "wall_s", "Wall Time", "time from the start of the run to its report, in seconds", unit=Unit.NUMBER
+)
+_MESSAGE = Column("message", "Message", "reason of the outcome")
 _ORIGINS = (
-    Column("host_name", "Host", Unit.TEXT, "name of the machine"),
-    Column("git_commit", "Commit", Unit.TEXT, "commit of the program's folder; -dirty: with changes"),
+    Column("host_name", "Host", "name of the machine"),
+    Column("git_commit", "Commit", "commit of the program's folder; -dirty: with changes"),
 )
 _PLACES = (
-    Column("job", "Job", Unit.TEXT, "job id of the scheduler"),
-    Column("gpus", "GPUs", Unit.TEXT, "names of the GPUs that the run used"),
-    Column("gpu_uuids", "GPU UUIDs", Unit.TEXT, "UUIDs of these GPUs; missing before nsys 2025.1"),
-    Column("driver", "Driver", Unit.TEXT, "version of the GPU driver"),
-    Column("started", "Started", Unit.TEXT, "start of the run, ISO time in UTC"),
-    Column("shared_node", "Shared Node", Unit.COUNT, "other profiled runs on the node at the same time"),
+    Column("job", "Job", "job id of the scheduler"),
+    Column("gpus", "GPUs", "names of the GPUs that the run used"),
+    Column("gpu_uuids", "GPU UUIDs", "UUIDs of these GPUs; missing before nsys 2025.1"),
+    Column("driver", "Driver", "version of the GPU driver"),
+    Column("started", "Started", "start of the run, ISO time in UTC"),
+    Column("shared_node", "Shared Node", "other profiled runs on the node at the same time", unit=Unit.COUNT),
 )
-RANK = Column("rank", "Rank", Unit.NUMBER, "rank in the run; missing without ranks")
+RANK = Column("rank", "Rank", "rank in the run; missing without ranks", unit=Unit.NUMBER)
 _OF_RANK = (
     RANK,
-    Column("world_size", "World Size", Unit.NUMBER, "number of ranks of the run"),
+    Column("world_size", "World Size", "number of ranks of the run", unit=Unit.NUMBER),
     *RANK_COLUMNS,
-    Column("rank_verdict", "Rank Verdict", Unit.TEXT, "which rank of the run delays the others, and why"),
+    Column("rank_verdict", "Rank Verdict", "which rank of the run delays the others, and why"),
 )
-_NSYS = Column("nsys", "nsys", Unit.TEXT, "version of nsys that recorded the run")
-_FIRST_FINDING = Column(
-    "first_finding", "First Finding", Unit.TEXT, "what the screen finds first", is_sentence=True
-)
+_NSYS = Column("nsys", "nsys", "version of nsys that recorded the run")
+_FIRST_FINDING = Column("first_finding", "First Finding", "what the screen finds first", is_sentence=True)
 # What was run, and what its screen says first.
 _ANSWER = (
-    Column("program", "Program", Unit.TEXT, "name of the program"),
-    Column("command", "Command", Unit.TEXT, "command line, without credentials"),
-    Column("judged", "Judged", Unit.TEXT, "what of the run is judged: its steady part, or the whole capture"),
+    Column("program", "Program", "name of the program"),
+    Column("command", "Command", "command line, without credentials"),
+    Column("judged", "Judged", "what of the run is judged: its steady part, or the whole capture"),
     *JUDGED[:3],
-    Column("idle_cause", "Idle Cause", Unit.TEXT, "why the GPU was idle: the largest cause"),
+    Column("idle_cause", "Idle Cause", "why the GPU was idle: the largest cause"),
     JUDGED[3],
-    Column("finding", "Finding", Unit.TEXT, "kind of the first finding, as in JSON"),
+    Column("finding", "Finding", "kind of the first finding, as in JSON"),
     JUDGED[4],
     _FIRST_FINDING,
     *JUDGED[5:],
@@ -90,19 +89,19 @@ _ANSWER = (
 # The columns of the screen, each with the width that a screen needs for it.
 _ON_SCREEN = (
     (RUN, 0),
-    (Column("program", "Program", Unit.TEXT, "name of the program"), 0),
-    (Column("started", "Started", Unit.TEXT, "day of the start in UTC"), 100),
-    (Column("gpus", "GPU", Unit.TEXT, "names of the GPUs"), 90),
-    (Column("judged_busy_percent", "Busy", Unit.PERCENT, "share of the judged time with GPU work"), 0),
-    (Column("step_ns", "Med Step", Unit.NS, "median of the steps that are judged"), 110),
-    (Column("idle_cause", "Idle For", Unit.TEXT, "largest cause of idle time, and its share"), 0),
+    (Column("program", "Program", "name of the program"), 0),
+    (Column("started", "Started", "day of the start in UTC"), 100),
+    (Column("gpus", "GPU", "names of the GPUs"), 90),
+    (Column("judged_busy_percent", "Busy", "share of the judged time with GPU work"), 0),
+    (Column("step_ns", "Med Step", "median of the steps that are judged"), 110),
+    (Column("idle_cause", "Idle For", "largest cause of idle time, and its share"), 0),
     (_FIRST_FINDING, 0),
 )
 _SHORT, _READABLE = 16, 24  # of the name of a run, in columns: other columns make room for a longer one
 _DAY, _LOW_PERCENT = len("2026-11-28"), 50
 FIGURES = (*TOTALS, _WALL)
-REPORT = Column("report", "Report", Unit.TEXT, "report with the row")
-RUNS = Column("runs", "Runs", Unit.COUNT, "runs with merged captures")
+REPORT = Column("report", "Report", "report with the row")
+RUNS = Column("runs", "Runs", "runs with merged captures", unit=Unit.COUNT)
 
 
 class Parameters:
@@ -129,7 +128,7 @@ class Parameters:
             while unique in used:
                 unique = _PREFIX + unique
             unit = Unit.TEXT if kind is str else Unit.NUMBER
-            columns.append(Column(unique, header, unit, "parameter of the plan"))
+            columns.append(Column(unique, header, "parameter of the plan", unit=unit))
         self.columns = tuple(columns)
 
     def of(self, run: RecordedRun) -> tuple[object, ...]:

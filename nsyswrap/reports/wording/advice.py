@@ -327,8 +327,7 @@ WORDINGS: Mapping[FindingKind, Wording] = {
     ),
     "outside_graphs": Wording("", "Kernels outside CUDA graphs take {time_percent} of the time"),
     "gpu_counters": Wording(
-        "",
-        "SMs active {sm_percent} of the busy time, tensor cores {tensor_percent}, DRAM {dram_percent}",
+        "", "SMs active {sm_percent} of the busy time, tensor cores {tensor_percent}, DRAM {dram_percent}"
     ),
     "slow_link": Wording(
         "", "large pinned copies reach {rate_bytes_per_s}; the PCIe link gives {link_bytes_per_s}"
@@ -815,9 +814,7 @@ def _listed(texts: list[str], most: int) -> str:
     return ", ".join(texts[:most]) + (", ..." if len(texts) > most else "")
 
 
-_RETRIED = {
-    "sentence": "the GPU is idle for {idle_ns}; PyTorch ran out of memory {retries:times}",
-}
+_RETRIED = {"sentence": "the GPU is idle for {idle_ns}; PyTorch ran out of memory {retries:times}"}
 _FITTING = {
     "remedy": "Staying within the GPU's memory",
     "do": "use smaller batches or activation checkpointing; expandable segments lessen fragmentation",

@@ -110,11 +110,11 @@ def binned(job: RankJob, compared: RankedRanges) -> Bins:
 def step_table(bins: Bins) -> Table:
     """Return a table with a row for each column of the heat map and a mean for each rank."""
     columns = (
-        Column("first_step", "First Step", Unit.NUMBER, "first step of the row; steps count from 0"),
-        Column("last_step", "Last Step", Unit.NUMBER, "last step of the row"),
-        Column("median_own_ns", "Median", Unit.NS, "median of the ranks"),
+        Column("first_step", "First Step", "first step of the row; steps count from 0", unit=Unit.NUMBER),
+        Column("last_step", "Last Step", "last step of the row", unit=Unit.NUMBER),
+        Column("median_own_ns", "Median", "median of the ranks"),
         *(
-            Column(f"{label} own_ns", label, Unit.NS, f"mean own GPU time of {label} in a step of the row")
+            Column(f"{label} own_ns", label, f"mean own GPU time of {label} in a step of the row")
             for label in bins.labels
         ),
     )

@@ -46,14 +46,14 @@ HISTOGRAM = Schema(
     name="launch_latency",
     title="Launch latency",
     columns=(
-        Column("from_ns", "From", Unit.NS, "lower end of the latency range"),
-        Column("to_ns", "To", Unit.NS, "upper end of the latency range, not part of it"),
-        Column("repeat", "Repeat Launches", Unit.COUNT, "repeat launches into an idle stream"),
+        Column("from_ns", "From", "lower end of the latency range"),
+        Column("to_ns", "To", "upper end of the latency range, not part of it"),
+        Column("repeat", "Repeat Launches", "repeat launches into an idle stream", unit=Unit.COUNT),
         Column(
             "first",
             "First Launches",
-            Unit.COUNT,
             "first launches of a kernel in its process, into an idle stream",
+            unit=Unit.COUNT,
         ),
     ),
 )

@@ -31,13 +31,13 @@ LANE_TABLE = Schema(
     name="timeline",
     title="Timeline by lane",
     columns=(
-        Column("group", "GPU or Thread", Unit.TEXT, "GPU or host thread"),
-        Column("lane", "Lane", Unit.TEXT, "stream, or kind of event on the thread"),
-        Column("events", "Events", Unit.COUNT, "events in the lane, without calls inside other calls"),
-        Column("busy_ns", "Busy", Unit.NS, "time with at least one event"),
-        Column("longest_ns", "Longest", Unit.NS, "duration of the longest event"),
-        Column("first_start_ns", "First", Unit.NS, "start of the first event", 1),
-        Column("kept", "Drawn Singly", Unit.COUNT, "events that the picture shows one by one", 1),
+        Column("group", "GPU or Thread", "GPU or host thread"),
+        Column("lane", "Lane", "stream, or kind of event on the thread"),
+        Column("events", "Events", "events in the lane, without calls inside other calls", unit=Unit.COUNT),
+        Column("busy_ns", "Busy", "time with at least one event"),
+        Column("longest_ns", "Longest", "duration of the longest event"),
+        Column("first_start_ns", "First", "start of the first event", 1),
+        Column("kept", "Drawn Singly", "events that the picture shows one by one", 1, unit=Unit.COUNT),
     ),
 )
 
