@@ -220,7 +220,7 @@ def test_scipy_is_loaded_by_a_comparison_of_several_runs_alone() -> None:
     for command in (["report", capture], ["report", "-r", "all", capture], ["compare", "--help"]):
         assert "scipy" not in loaded_by(f"import nsyswrap.cli; nsyswrap.cli.main({command!r})")
     users = [name for name, path in MODULES.items() if "scipy" in path.read_text(encoding="utf-8")]
-    assert users == ["nsyswrap.analysis.compare.noise"]
+    assert users == ["nsyswrap.analysis.compare.judgement"]
 
 
 def test_the_screen_of_a_small_capture_loads_nothing_that_only_other_captures_need() -> None:

@@ -80,7 +80,7 @@ with lazy_imports():
     from nsyswrap.base.nsys import command as nsys_command
     from nsyswrap.base.nsys import find
     from nsyswrap.cli import misplaced, repeats
-    from nsyswrap.record import hooked, launcher_env, python_imports
+    from nsyswrap.record import hooked, launcher_env, pythons
     from nsyswrap.record import program as record_program
     from nsyswrap.record import run as record_run
     from nsyswrap.reports import ranks
@@ -263,7 +263,7 @@ def _without_ranges_of_jax(
     source = click.get_current_context().get_parameter_source("trace")
     recording = options.recording
     if source is not click.core.ParameterSource.DEFAULT or not (
-        package := python_imports.first_import(program.argv, python_imports.JAX)
+        package := pythons.first_import(program.argv, pythons.JAX)
     ):
         return options, ()
     if recording.marks or (recording.recorded_range or "").startswith("nvtx:"):

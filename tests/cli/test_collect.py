@@ -28,7 +28,7 @@ from nsyswrap.cli import collect
 from nsyswrap.cli.batch_status import state_reader
 from nsyswrap.reports import SUMMARIES, find_report
 from nsyswrap.reports.runs import digest as digests
-from nsyswrap.reports.runs import gather, kept_digests
+from nsyswrap.reports.runs import gather
 from nsyswrap.reports.runs.digest import write_digest
 from nsyswrap.reports.runs.find import find_runs
 from nsyswrap.reports.scenario_tables import gpu_totals
@@ -278,8 +278,8 @@ def test_a_stored_digest_is_not_made_again(cli: Cli, tmp_path: Path) -> None:
 
 def test_a_digest_is_kept_until_a_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a second collect reads is altered here, to tell it from the capture."""
-    monkeypatch.setattr(kept_digests, "_SETTLED_S", 0.0)  # the files were made just now
-    monkeypatch.setattr(kept_digests, "names_code", lambda: True)  # the tests may run in a changed checkout
+    monkeypatch.setattr(gather, "_SETTLED_S", 0.0)  # the files were made just now
+    monkeypatch.setattr(gather, "names_code", lambda: True)  # the tests may run in a changed checkout
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     folder = captured(planned(tmp_path / "b", 1, {"n": 1}), 10)
     write(tmp_path / "b" / "loose.sqlite", kernel("k", 0, 20))
@@ -304,13 +304,13 @@ def test_a_digest_is_kept_until_a_file_changes(tmp_path: Path, monkeypatch: pyte
     assert sorted(map(str, collected())) == ["10", "22"]
     for kept in (tmp_path / "cache").rglob("*.json"):
         os.utime(kept, (0, 0))
-    kept_digests.prune()
+    gather.prune()
     assert not list((tmp_path / "cache").rglob("*.json"))
     (tmp_path / "b" / "loose.sqlite-wal").write_bytes(b"changes that are not in the file yet")
-    assert kept_digests.place_of(tmp_path / "b" / "loose.sqlite") is None
-    assert kept_digests.place_of(folder)
-    monkeypatch.setattr(kept_digests, "names_code", lambda: False)
-    assert kept_digests.place_of(folder) is None
+    assert gather.place_of(tmp_path / "b" / "loose.sqlite") is None
+    assert gather.place_of(folder)
+    monkeypatch.setattr(gather, "names_code", lambda: False)
+    assert gather.place_of(folder) is None
 
 
 def test_only_the_summaries_that_are_asked_for(cli: Cli, tmp_path: Path) -> None:

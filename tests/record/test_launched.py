@@ -23,7 +23,7 @@ from nsyswrap.base.run_folder import (
     captures_by_rank,
     rank_folders,
 )
-from nsyswrap.record.batch import launched, ranks_outcome
+from nsyswrap.record.batch import ranks_outcome
 from nsyswrap.record.batch.folder import open_batch
 from nsyswrap.record.batch.launchers import RankLaunch, first_failure
 from nsyswrap.record.batch.ranks_outcome import all_ended
@@ -73,13 +73,13 @@ def mpirun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     command.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{NO_SLOTS}END\nexit 1\n")
     command.chmod(0o755)
     monkeypatch.setenv("PATH", str(command.parent), prepend=os.pathsep)
-    monkeypatch.setattr(launched, "_GRACE_S", 0)
+    monkeypatch.setattr(ranks_outcome, "_GRACE_S", 0)
     return command
 
 
 def run(folder: Path) -> tuple[str, int, str]:
     own = spec(launcher="mpirun")
-    status = launched.run(own, folder, Program(("train",), "train"), lambda: None, None)
+    status = ranks_outcome.run_launched(own, folder, Program(("train",), "train"), lambda: None, None)
     assert status == RunFolder(folder).read_status()
     return status.outcome, status.exit_code, status.message
 
@@ -101,7 +101,7 @@ def test_a_signal_is_told_also_if_the_launcher_ends_at_once(tmp_path: Path, mpir
     (tmp_path / "run").mkdir()
     told: list[int] = []
     own, program = spec(launcher="mpirun"), Program(("train",), "train")
-    status = launched.run(own, tmp_path / "run", program, lambda: told.append(1), None)
+    status = ranks_outcome.run_launched(own, tmp_path / "run", program, lambda: told.append(1), None)
     assert (status.outcome, told) == ("interrupted", [1])
 
 

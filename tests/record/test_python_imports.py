@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nsyswrap.record.python_imports import JAX, first_import
+from nsyswrap.record.pythons import JAX, first_import
 
 FILES = {
     "plain.py": "import os, numpy as np\n",

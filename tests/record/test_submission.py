@@ -14,7 +14,7 @@ import pytest
 from nsyswrap.base.errors import PlanError, Unavailable
 from nsyswrap.base.run_folder import RUNS, STATUS, RunFolder, Status
 from nsyswrap.record.batch.executors import BatchRequest, Blocks
-from nsyswrap.record.batch.executors.slurm import commands, digest_jobs
+from nsyswrap.record.batch.executors.slurm import commands, submission
 from nsyswrap.record.batch.executors.slurm.commands import as_text, indexes
 from nsyswrap.record.batch.executors.slurm.groups import SubmissionGroup
 from nsyswrap.record.batch.executors.slurm.script import job_script, seconds
@@ -122,13 +122,13 @@ def queue(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
     (tmp_path / "job").write_text("17")
     monkeypatch.setattr(f"{SLURM}.commands.jobs", jobs)
     monkeypatch.setattr(Pause, "seconds", lambda _pause: 0)
-    monkeypatch.setattr(f"{SLURM}.digest_jobs._submit", lambda _blocks: "18")
+    monkeypatch.setattr(f"{SLURM}.submission._submit", lambda _blocks: "18")
     return answers
 
 
 def run(folder: Path) -> tuple[str, list[str]]:
     said: list[str] = []
-    return digest_jobs.run(Blocks(folder, (), 1, None, {}), said.append), said
+    return submission.run_blocks(Blocks(folder, (), 1, None, {}), said.append), said
 
 
 def test_a_job_goes_on_where_slurm_does_not_answer_once(queue: list[Any], tmp_path: Path) -> None:

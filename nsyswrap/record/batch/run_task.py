@@ -36,7 +36,7 @@ from nsyswrap.record.program import Program, RunSpec, execute_bare, resolve
 with lazy_imports():  # few runs need these
     from nsyswrap.base.nsys import find
     from nsyswrap.record import gpus, scenarios
-    from nsyswrap.record.batch import launched, ranks_outcome
+    from nsyswrap.record.batch import ranks_outcome
 
 Execute = Callable[[RunSpec, Callable[[], None]], Status]
 
@@ -76,7 +76,7 @@ def carry_out(folder: Path, execute: Execute, *, again: bool = False) -> Status:
                     filled, program = _filled(spec, folder), prepared.program
                     return _run(
                         folder,
-                        lambda on_signal: launched.run(filled, folder, program, on_signal, job),
+                        lambda on_signal: ranks_outcome.run_launched(filled, folder, program, on_signal, job),
                         job,
                         claim,
                     )

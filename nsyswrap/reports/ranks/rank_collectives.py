@@ -18,8 +18,8 @@ are there. Collectives are matched as in rank_waiting, and times are unknown if 
 
 from __future__ import annotations
 
-from nsyswrap.analysis.ranks.bandwidth import collective_sums
 from nsyswrap.analysis.ranks.job import RankJob
+from nsyswrap.analysis.ranks.waiting import collective_sums
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.ranks import RankReport, RankResult
 from nsyswrap.reports.table import Column, Schema

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
-from contextlib import closing
+import time
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain
 from multiprocessing.connection import wait
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.analysis.compare.model import Setup
 from nsyswrap.base import paths
-from nsyswrap.base.errors import CaptureError, NsyswrapError, UnreadCapture
-from nsyswrap.base.run_folder import DIGEST
+from nsyswrap.base.errors import CaptureError, NsyswrapError, OutputError, Unreadable, UnreadCapture
+from nsyswrap.base.run_folder import DIGEST, EXPORT, FILES, SPEC, cache_dir
+from nsyswrap.base.version import names_code, version
 from nsyswrap.capture.open import has_capture, identity_of
 from nsyswrap.reports import SUMMARIES, find_report
 from nsyswrap.reports.runs.digest import (
     ANSWER_FACTS,
     FACTS,
+    FORMAT,
     TOTALS,
+    Digest,
     damaged,
     digest,
     rank_digest,
@@ -28,7 +34,6 @@ from nsyswrap.reports.runs.digest import (
     stored,
     write,
 )
-from nsyswrap.reports.runs.kept_digests import kept_digest, place_of, prune
 from nsyswrap.reports.runs.workers import Worker, WorkerDeath, in_blocks
 
 if TYPE_CHECKING:
@@ -42,6 +47,13 @@ if TYPE_CHECKING:
     MakeAll = Callable[[Iterable["Task"], int], Generator[tuple["Task", "DigestTotals"]]]
 
 _NOT_ENDED = ("planned", "running", "lost")  # a capture in such a folder is of no run that has ended
+_FOLDER = "digests"
+_ENDING = ".json"
+_SUFFIX = ".sqlite"  # other captures are exported first
+_JOURNALS = ("-wal", "-journal")
+_SETTLED_S = 2.0  # a file system may give changes within this time the same time of change
+_UNUSED_S = 30 * 86_400.0
+_MOST_BYTES = 512 << 20  # of all digests: those of 20,000 runs
 
 
 @dataclass(frozen=True)
@@ -283,3 +295,63 @@ def _with_digest(
 @cache
 def _in_order(reports: frozenset[str]) -> tuple[str, ...]:
     return tuple(name for name in SUMMARIES if name in reports)
+
+
+# The digests that `collect` makes in the user's cache: a second one then reads no capture again.
+#
+# Runs of a batch have their digest in their folder. Nothing is written into the folders of other captures. A
+# digest counts only for files that did not change, and for the version of nsyswrap that made it. None is kept
+# by a version that does not name its code, such as a checkout with changes: its figures could be old ones.
+
+
+def place_of(capture: Path) -> Path | None:
+    """Return the file for the digest of a .sqlite or a run folder; None if it cannot be kept.
+
+    The name stands for all files that the digest is made of, as they are now.
+    """
+    if not names_code():
+        return None
+    with suppress(OSError, OutputError, Unreadable):
+        export = capture / EXPORT if paths.is_folder(capture) else capture
+        folder = os.path.dirname(os.path.abspath(export))  # noqa: PTH100, PTH120 - no link is followed
+        name = export.name
+        names = {name, *((*FILES, SPEC) if name == EXPORT else ())}
+        present = sorted(names.intersection(paths.names(folder)))
+        if name not in present or export.suffix != _SUFFIX or _has_journal(folder, name):
+            return None
+        statuses = [facts for one in present if (facts := paths.status(f"{folder}/{one}"))]
+        if len(statuses) < len(present):  # a broken link
+            return None
+        if time.time() - max(max(one.st_mtime, one.st_ctime) for one in statuses) < _SETTLED_S:
+            return None
+        files = [(s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for s in statuses]
+        key = repr((FORMAT, version(), folder, name, present, files))
+        return cache_dir(_FOLDER) / f"{hashlib.sha256(os.fsencode(key)).hexdigest()[:24]}{_ENDING}"
+    return None
+
+
+def kept_digest(capture: Path) -> tuple[Path, Digest] | None:
+    """Return the digest of a capture that was kept, and its file."""
+    place = place_of(capture)
+    with suppress(CaptureError, OSError, Unreadable):
+        if place and paths.is_file(place, follow=False):
+            kept = read_digest(place)
+            os.utime(place)
+            return place, kept
+    return None
+
+
+def prune() -> None:
+    """Remove digests that were not used for long, and the oldest beyond a size."""
+    with suppress(OSError, OutputError, Unreadable):
+        every = [(path, paths.status(path)) for path in paths.matching(cache_dir(_FOLDER), f"*{_ENDING}")]
+        known = ((facts.st_mtime, facts.st_size, path) for path, facts in every if facts)
+        total = 0
+        for used, size, path in known:
+            total += size
+            if time.time() - used > _UNUSED_S or total > _MOST_BYTES:
+                path.unlink(missing_ok=True)
+
+
+def _has_journal(folder: str, name: str) -> bool:
+    return any(paths.size(f"{folder}/{name}{kind}") for kind in _JOURNALS)

@@ -8,8 +8,8 @@ from rank_exports import ALL_REDUCE, FAST, SLOW, member, steps, table_over
 from report_tables import values_of
 from tiny_export import Row, call, changed, kernel, nvtx, row
 
-from nsyswrap.analysis.ranks.bandwidth import named
 from nsyswrap.analysis.ranks.members import RankCapture
+from nsyswrap.analysis.ranks.waiting import named
 
 REPORT = "rank_collectives"
 ALL_GATHER = "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096>)"

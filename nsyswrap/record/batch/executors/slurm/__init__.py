@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 with lazy_imports():  # neither --help nor a batch on this machine needs these
     from nsyswrap.record.batch.executors.slurm import (
         commands,
-        digest_jobs,
         executor,
         groups,
         jobs,
@@ -58,7 +57,7 @@ class _SlurmExecutor(Executor):
     temporary_variables = ("SLURM_TMPDIR",)
 
     def run_blocks(self, blocks: Blocks, on_progress: Callable[[str], None]) -> str:
-        return digest_jobs.run(blocks, on_progress)
+        return submission.run_blocks(blocks, on_progress)
 
     def check_settings(self, table: TomlTable) -> Mapping[str, Scalar]:
         return groups.check_settings(table)

@@ -1,4 +1,4 @@
-"""What is submitted for a batch: the scripts, the command of each job array, and the job that collects.
+"""What is submitted for a batch: the scripts, the command of each job array, the job that collects.
 
 Before anything is written, ``sbatch --test-only`` tries the options. The same can be submitted by hand:
 ``submit.sh`` has these commands.
@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import re
 import shlex
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nsyswrap.base.errors import Unavailable
+from nsyswrap.base.errors import OutputError, Unavailable
+from nsyswrap.base.files import head, small_file
 from nsyswrap.base.run_folder import existing
 from nsyswrap.base.text import printable
-from nsyswrap.record.batch.executors import BatchRequest
-from nsyswrap.record.batch.executors.slurm import commands
+from nsyswrap.record.batch.executors import BatchRequest, Blocks
+from nsyswrap.record.batch.executors.slurm import commands, script
 from nsyswrap.record.batch.executors.slurm.commands import array, as_text, indexes, sbatch_command
 from nsyswrap.record.batch.executors.slurm.groups import NAME, SubmissionGroup, grouped, groups, long_name
 from nsyswrap.record.batch.executors.slurm.jobs import Array, Jobs, mark_of
 from nsyswrap.record.batch.executors.slurm.script import FOLDER, collect_script, job_script, max_running
-from nsyswrap.record.batch.folder import Batch
+from nsyswrap.record.batch.folder import Batch, Pause
 from nsyswrap.record.batch.plan.expand import Plan
 from nsyswrap.record.batch.plan.toml_table import as_toml
 from nsyswrap.record.batch.task import TaskSpec
@@ -33,6 +35,9 @@ BY_HAND = "submit.sh"
 COLLECT = "collect.sh"
 _ID = re.compile(r"\$\{job\d+%%;\*\}")
 _USUAL = commands.ClusterLimits(array_size=1001, jobs=10_000)  # Slurm's own defaults
+_JOB = "job"  # a file with the id of the job that was submitted last
+_ID_BYTES = 100
+_POLLS_UNTIL_FINAL = 2  # polls for which a reason has to stand
 
 
 @dataclass(frozen=True)
@@ -214,3 +219,78 @@ def _dependency(planned: str, after: Iterable[str]) -> str:
 
 def _folder(batch: Batch) -> Path:
     return batch.folder.absolute() / FOLDER
+
+
+# Digests of captures, made by a job array: for `collect`, whose machine need not read the captures.
+
+
+def run_blocks(blocks: Blocks, on_progress: Callable[[str], None]) -> str:
+    """Submit the blocks as an array, and wait until it has ended. Return its name.
+
+    A job of an earlier call that has not ended is waited for instead: then the name is empty. Raises
+    Unavailable if Slurm refuses the array or never starts it. KeyboardInterrupt leaves the job.
+    """
+    earlier = _running(blocks.folder)
+    job = earlier or _submit(blocks)
+    pause, final = Pause(), 0
+    while left := _answered(job, on_progress):
+        ended = blocks.count - sum(len(one.tasks) for one in left)
+        waiting = commands.in_words(left)
+        counts = "" if earlier else f"{ended:,} of {blocks.count:,} tasks ended"
+        on_progress(f"job {job}: {', '.join(filter(None, (counts, waiting)))}")
+        never = next(filter(None, (commands.why_never(one.reason) for one in left)), None)
+        final = final + 1 if never else 0
+        if never and final == _POLLS_UNTIL_FINAL:
+            commands.cancel([job])
+            raise Unavailable(f"job {job} can never start: {never[0]}", "change --slurm")
+        time.sleep(pause.seconds())
+    on_progress("")
+    return "" if earlier else f"job {job}"
+
+
+def _running(folder: Path) -> str:
+    """Return the id of the job of a folder if it is still in the queue, else an empty text."""
+    try:
+        job = head(folder / _JOB, _ID_BYTES).decode(errors="replace").strip()
+    except OSError:
+        return ""
+    return job if _left(job) else ""
+
+
+def _left(job: str) -> list[commands.QueuedJob]:
+    """Return the tasks of a job that wait or run."""
+    return [one for one in commands.jobs() if one.id == job and one.state != "COMPLETING"]
+
+
+def _answered(job: str, on_progress: Callable[[str], None]) -> list[commands.QueuedJob]:
+    """Return the tasks of a job that wait or run. Ask until Slurm answers: the job runs on meanwhile."""
+    pause = Pause()
+    while True:
+        try:
+            return _left(job)
+        except Unavailable as error:
+            on_progress(f"job {job}: {error.message}; waiting for Slurm")
+            time.sleep(pause.seconds())
+
+
+def _submit(blocks: Blocks) -> str:
+    folder = blocks.folder.absolute()
+    if "\\" in str(folder):
+        raise OutputError(f"Slurm cannot write logs to a path with a backslash: {folder}", "use another -o")
+    own = folder / COLLECT
+    given = blocks.batch.folder.absolute() / script.FOLDER / COLLECT if blocks.batch else own
+    try:
+        text = small_file(given).decode(errors="replace")
+    except OSError:
+        text = ""
+    if not script.does_other_work(text):  # no batch of Slurm, or of an older version
+        name = blocks.batch.name if blocks.batch else folder.name
+        text = script.collect_script(Batch(folder, name, "", {}), Plan(name, ()))
+    existing(folder).write(COLLECT, text)
+    tasks = commands.as_text(range(blocks.count))
+    command = commands.sbatch_command(own, f"nsyswrap:{folder.name}:digests", tasks)
+    # What is typed goes before the directives of the script.
+    options = list(script.options_as_words(blocks.settings))
+    job = commands.submit([*command[:-2], *options, *command[-2:], *blocks.words])
+    existing(folder).write(_JOB, job)
+    return job
