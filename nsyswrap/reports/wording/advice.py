@@ -19,11 +19,12 @@ from nsyswrap.reports.wording.numbers import filled
 from nsyswrap.reports.wording.states import CAUSE_NAMES
 
 with lazy_imports():  # most captures have one process
+    from nsyswrap.analysis import range_texts
     from nsyswrap.reports.wording import ranks
 
 
 _MOST_STEPS = 4  # numbers of steps in a sentence
-_MOST_NAMES = 3  # of ranges in a sentence
+_MOST_NAMES, _SHORT_RANGE = 3, 20  # ranges in a sentence, and the columns of each
 _MOST_OPERATIONS, _OPERATION = 2, 12  # operations of kernels in a sentence, and the columns of each
 _KERNEL_WIDTH = 36  # columns of a kernel's name
 _RANGE_WIDTH = 30  # columns of a range
@@ -810,6 +811,12 @@ def _timed(numbers: Numbers) -> _Variant:
     return {}, {"listed": listed, "tolerance": f"{numbers['tolerance_percent']:.0f}"}
 
 
+def _ranges_differ(numbers: Numbers) -> _Variant:
+    """Return the names of the ranges; one operation of PyTorch has a range for each shape of its inputs."""
+    names = dict.fromkeys(range_texts.without_fields(str(name)) for name in numbers["names"])
+    return {}, {"listed": _listed([repr(shorten(name, _SHORT_RANGE)) for name in names], _MOST_NAMES)}
+
+
 def _listed(texts: list[str], most: int) -> str:
     return ", ".join(texts[:most]) + (", ..." if len(texts) > most else "")
 
@@ -858,5 +865,5 @@ _VARIANTS: Mapping[FindingKind, Callable[[Numbers], _Variant]] = {
     "lost_events": _lost_events,
     "timed_launch_only": _timed,
     "timed_earlier_work": _timed,
-    "ranges_differ": lambda numbers: ({}, {"listed": _listed([*map(repr, numbers["names"])], _MOST_NAMES)}),
+    "ranges_differ": _ranges_differ,
 }

@@ -683,6 +683,13 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
         "NVTX ranges and their GPU work differ in duration: 'a', 'b', 'c', ...",
         "",
     ),
+    (
+        "ranges_differ",
+        {"names": ("aten::mm, sizes = [[4], []]", "aten::mm, sizes = [[8], []]", f"aten::{'long' * 20}")},
+        "",
+        "NVTX ranges and their GPU work differ in duration: 'aten::mm', 'aten::longlo…onglong'",
+        "",
+    ),
     ("ranges_not_judged", {"reason": "why"}, "", "why", ""),
     (
         "slowed_by_marks",
