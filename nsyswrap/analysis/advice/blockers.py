@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from nsyswrap.analysis.advice.context import AdviceContext
 from nsyswrap.analysis.arrays.groups import largest_first
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, communicating, gpu_operations_of, positions_of
 from nsyswrap.analysis.packed import packed_names
 from nsyswrap.analysis.stream_order import UNSURE, stream_order
-from nsyswrap.capture.intervals import difference, intersection, union
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.advice.context import AdviceContext
-    from nsyswrap.capture.intervals import IntervalSet
+from nsyswrap.capture.intervals import IntervalSet, difference, intersection, union
 
 _MORE, _NEVER = 4, np.iinfo(np.int64).max
 _MOST = 2_000  # operations that are followed: those with most of the time

@@ -12,10 +12,8 @@ import os
 import pickle
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from types import ModuleType
+from types import ModuleType
+from typing import Any
 
 VARIABLE = "_NSYSWRAP_CALL"
 

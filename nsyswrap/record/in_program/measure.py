@@ -10,18 +10,15 @@ import json
 import os
 import sys
 import threading
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, TypeVar, cast
+from types import ModuleType, TracebackType
+from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar, cast
 
 from nsyswrap.base.constants import MEASURE_MARK
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.units import Unit, human
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
-    from types import ModuleType, TracebackType
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)

@@ -6,8 +6,10 @@ The bars are relative differences of the parts that cost most. Their colors are 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from matplotlib.axes import Axes
+
+from nsyswrap.analysis.compare.model import Comparison
 from nsyswrap.base.text import without_folders
 from nsyswrap.base.units import duration
 from nsyswrap.render.colors import VERDICTS
@@ -26,11 +28,6 @@ from nsyswrap.render.plots.figure import (
 from nsyswrap.reports.compare.conclusion import signed
 from nsyswrap.reports.wording.comparisons import obstacle_text
 from nsyswrap.reports.wording.notes import note_text
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from nsyswrap.analysis.compare.model import Comparison
 
 _MOST_ROWS = 12
 _LINE_IN, _AXIS_IN, _STEP_IN = 0.36, 0.75, 1.5

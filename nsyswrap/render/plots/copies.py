@@ -10,23 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import rows_by
 from nsyswrap.analysis.transfers import MEMSET_KIND, TIMED, gpu_memory, per_s, timed, transfers
 from nsyswrap.base.units import Unit, duration, human
+from nsyswrap.capture.capture import Capture
 from nsyswrap.render.colors import MEMSET, copy_color
 from nsyswrap.render.plots import Plot, notes_of, table_for
 from nsyswrap.render.plots.figure import Sheet, axes_of_each, for_title, hue, log_axis, points, sheet
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from nsyswrap.capture.capture import Capture
 
 _BODY_IN, _MARKER = 3.9, 9
 _MEMSET = "memset"

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
 
 from nsyswrap.analysis.kernel_names import distinct_names
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, duration
+from nsyswrap.capture.capture import Capture
 from nsyswrap.render.colors import LAUNCHES
 from nsyswrap.render.plots import Plot, notes_of, table_for
 from nsyswrap.render.plots.figure import (
@@ -28,11 +31,6 @@ from nsyswrap.render.plots.figure import (
     sheet,
     time_axis,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from nsyswrap.capture.capture import Capture
 
 _MOST, _BODY_IN = 6, 1.35  # axes, and the height of each
 _LOG_FROM = 10

@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.launch_bound import LaunchCost, judged_launches, launch_cost_of
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, duration, percent
+from nsyswrap.capture.capture import Capture
 from nsyswrap.render.colors import LAUNCHES
 from nsyswrap.render.plots import Plot, notes_of, table_for
 from nsyswrap.render.plots.figure import (
@@ -36,11 +38,6 @@ from nsyswrap.render.plots.figure import (
     sheet,
 )
 from nsyswrap.reports.wording.verdicts import headline
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from nsyswrap.capture.capture import Capture
 
 _BODY_IN = 3.3
 _BINS_PER_DECADE = 20

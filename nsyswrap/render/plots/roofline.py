@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
@@ -19,14 +20,10 @@ from numpy.typing import NDArray
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, human, percent
+from nsyswrap.capture.capture import Capture
 from nsyswrap.render.colors import kernel_color
 from nsyswrap.render.plots import Plot, notes_of, table_for
 from nsyswrap.render.plots.figure import GRAY, Sheet, axes_of_each, for_title, hue, log_axis, sheet
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from nsyswrap.capture.capture import Capture
 
 _BODY_IN, _LEAST_AREA, _MOST_AREA = 3.9, 12.0, 500.0  # of a marker, in square points
 _MOST_ROOFS, _LEGEND_AREA = 6, 40.0

@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, zip_longest
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.patches import StepPatch
 from numpy.typing import NDArray
 
@@ -57,9 +58,6 @@ from nsyswrap.reports import find_report
 from nsyswrap.reports.figures import step_figures
 from nsyswrap.reports.table import Values, read_ahead
 from nsyswrap.reports.wording.checks import why_absent
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 BINS = 600  # each about a pixel on a screen
 
