@@ -65,7 +65,7 @@ def _table(table: Table, readable: Table, top: int | None) -> str:
     head = "".join(_header(table.columns[i]) for i in order)
     cells = [_cells(table.columns[i], shown[i], wholes[i]) for i in order]
     body = "".join(f"<tr>{''.join(row)}</tr>" for row in zip(*cells, strict=True))
-    verdict = [f"<b>{_text(table.verdict)}</b>"] if table.verdict else []
+    verdict = [f"<b>{_text(one)}</b>" for one in table.verdicts]
     remarks = left_out(table, len(first), WHOLE)
     if hidden := len(table.columns) - len(shown):
         remarks.append(f"{counted(hidden, 'columns')} left out for width ({WHOLE})")

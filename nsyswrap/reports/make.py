@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
+from nsyswrap.base.text import printable
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.reports import ReportRequest
@@ -36,14 +37,14 @@ def combine(tables: Sequence[tuple[str, Table]]) -> Table:
         parts = (table.data.get(column.name, np.full(len(table), MISSING)) for table in made)
         data[column.name] = _joined(list(parts), column)
     selections = dict.fromkeys(table.selection for table in made if table.selection)
-    verdicts = [f"{label}: {table.verdict}" for label, table in tables if table.verdict]
+    verdicts = [printable(f"{label}: {table.verdict}") for label, table in tables if table.verdict]
     return replace(
         made[0],
         schema=schema,
         data=data,
         notes=_notes(tables),
         selection=" | ".join(selections),
-        verdict=" | ".join(verdicts),
+        verdict="\n".join(verdicts),
         left_out=sum(table.left_out for table in made),
         paragraphs=tuple(one for table in made for one in table.paragraphs),
     )

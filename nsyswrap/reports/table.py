@@ -318,8 +318,8 @@ class Table:
 
     ``notes`` say what readers must know. ``selection`` says which part of the capture the table covers.
     ``suffix`` says how it was asked for, as nsys names its files (``gpu_gaps_gap=1``).
-    ``verdict`` is the conclusion in one sentence. ``left_out`` counts rows of the report beyond those here.
-    ``paragraphs`` are as in ``Result``.
+    ``verdict`` is the conclusion in one sentence; of several captures, a line of each.
+    ``left_out`` counts rows of the report beyond those here. ``paragraphs`` are as in ``Result``.
     """
 
     schema: Schema
@@ -339,6 +339,12 @@ class Table:
     def label(self) -> str:
         """Return the name and the suffix, which name the table's files."""
         return self.schema.name + self.suffix
+
+    @property
+    def verdicts(self) -> list[str]:
+        """Return the verdict, or that of each of several captures; nothing if there is none."""
+        several = any(column.of_source for column in self.columns)
+        return list(filter(None, self.verdict.split("\n") if several else [self.verdict]))
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -2,6 +2,7 @@
 
 import io
 import json
+from html import escape
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from tiny_export import kernel, opened
 from nsyswrap.api import CaptureReader
 from nsyswrap.render.formats import csv, markdown, parquet, text
 from nsyswrap.render.formats import json as json_format
+from nsyswrap.render.notebook import table_html
 from nsyswrap.reports.make import combine
 from nsyswrap.reports.table import Column, Report, Result, Schema, Table
 
@@ -57,5 +59,10 @@ def test_json_and_parquet_carry_it(table: Table) -> None:
     assert metadata[b"nsyswrap.verdict"].decode() == VERDICT
 
 
-def test_of_several_captures_each_has_its_own(table: Table) -> None:
-    assert combine([("x", table), ("y", table)]).verdict == f"x: {VERDICT} | y: {VERDICT}"
+def test_of_several_captures_each_has_a_line(table: Table) -> None:
+    table = combine([("x", table), ("y\n", table)])
+    lines = [f"x: {VERDICT}", f"y\\n: {VERDICT}"]
+    assert table.verdict.split("\n") == lines
+    assert text.render([table])["kernels.txt"].splitlines()[-2:] == lines
+    assert "\n\ny\\\\n: 2 kernels" in markdown.render([table])["kernels.md"]
+    assert all(f"<div><b>{escape(line)}</b></div>" in table_html(table) for line in lines)

@@ -31,7 +31,7 @@ def _markdown(table: Table, top: int | None, time_unit: TimeUnit) -> str:
     shown = table.first(top)
     cells = column_cells(shown, time_unit)
     lines = grid(table.columns, cells)
-    remarks = [escaped(table.verdict)] if table.verdict else []
+    remarks = [*map(escaped, table.verdicts)]
     remarks += left_out(table, len(shown))
     remarks += [f"selected: {_code(table.selection)}"] if table.selection else []
     remarks += [f"note: {escaped(note)}" for note in table.notes]

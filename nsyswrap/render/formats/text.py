@@ -349,7 +349,7 @@ def _notes(table: Table, remarks: Sequence[str], width: int) -> list[Line]:
 
     The command line prints the table's notes, on stderr.
     """
-    lines = wrapped(table.verdict, width, "") if table.verdict else []
+    lines = [line for verdict in table.verdicts for line in wrapped(verdict, width, "")]
     lines += wrapped(f"… {'; '.join(remarks)}", width, "dim") if remarks else []
     if table.selection:
         lines += wrapped(f"selected: {table.selection}", width, "dim")
