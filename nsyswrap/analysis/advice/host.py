@@ -78,6 +78,7 @@ def host_bound(context: AdviceContext) -> Iterator[Finding]:
         gaps=int(np.count_nonzero(gaps & (host > 0))),
         median_ns=float(np.median(host[gaps])),
         idle_ns=cover.length,
+        **_longest(context, gaps),
         **_gil_times(context, gaps),
     )
 
@@ -111,17 +112,39 @@ def waiting_for_input(context: AdviceContext) -> Iterator[Finding]:
         waits=int(gaps.sum()),
         median_ns=float(np.median(context.gaps.parts["host"][gaps])),
         idle_ns=cover.length,
+        **_longest(context, gaps),
     )
+
+
+def _longest(context: AdviceContext, gaps: NDArray[Any]) -> dict[str, Any]:
+    """Return the host time of the longest of these gaps if it is most of theirs, but not of steps."""
+    host = np.where(gaps, context.gaps.parts["host"], 0)
+    longest = int(host.argmax())
+    if context.judged.steps.has_steady or 2 * host[longest] <= host.sum():
+        return {}
+    return {"longest_ns": int(host[longest]), "before_kernels": bool(_before_kernels(context)[longest])}
+
+
+def _before_kernels(context: AdviceContext) -> NDArray[Any]:
+    """Mark the gaps before the first kernel of a whole capture without steps, which are start-up."""
+    if (
+        context.judged.steps.has_steady
+        or context.capture.view.selection.windowed
+        or not context.compute.length
+    ):
+        return np.zeros(len(context.gaps), bool)
+    return context.gaps.end_ns <= context.compute.start[0]  # type: ignore[no-any-return]
 
 
 def _for_input(context: AdviceContext) -> NDArray[Any]:
     """Mark the gaps in which a thread prepared or awaited input.
 
     Where OS calls are traced, they are those in which the thread waited in one for most of its host time.
-    Otherwise they are those with long host code that end with a copy to the device.
+    Otherwise they are those with long host code that end with a copy to the device. Before the first kernel
+    it can as well be the program that starts.
     """
     kinds, gaps = context.kinds, context.gaps
-    marks: NDArray[Any] = kinds.long_host & ~kinds.loading
+    marks: NDArray[Any] = kinds.long_host & ~kinds.loading & ~_before_kernels(context)
     waited = waits_in_host_code(context)
     if waited is None:
         marks &= kinds.copying & (context.copy_kind == TO_DEVICE)

@@ -540,11 +540,16 @@ def _launch_bound(numbers: Numbers) -> _Variant:
 
 
 def _host_bound(numbers: Numbers) -> _Variant:
-    changes = {}
+    each = _each_gap(numbers)
+    changes = {"sentence": each}
     if numbers["bounds"]:
-        changes = {
-            "heading": "Host-bound",
-            "sentence": "host code leaves the GPU idle, median {median_ns} per gap",
+        changes = {"heading": "Host-bound", "sentence": f"host code leaves the GPU idle, {each}"}
+    if numbers.get("before_kernels"):
+        changes |= {
+            "remedy": "Less host code before it",
+            "do": "read, build and copy less before the first kernel, or record steps alone: --steps 10-13",
+            "example": "nsyswrap profile --steps 10-13 train.py",
+            "unless": "the program runs for so long that its start does not matter",
         }
     if "gil_held_ns" in numbers:
         gil = "; Python's GIL held for {gil_held_ns}, waited for {gil_waited_ns}"
@@ -552,12 +557,19 @@ def _host_bound(numbers: Numbers) -> _Variant:
     return changes, {}
 
 
+def _each_gap(numbers: Numbers) -> str:
+    if "longest_ns" not in numbers:
+        return "median {median_ns} per gap"
+    return "{longest_ns} " + ("before the first kernel" if numbers["before_kernels"] else "in one gap")
+
+
 def _waiting_for_input(numbers: Numbers) -> _Variant:
     if not numbers["os_calls_traced"]:
-        return {}, {}
+        once = "{longest_ns} before one copy to the GPU"
+        return {"sentence": once} if "longest_ns" in numbers else {}, {}
     return {
         "heading": "Waiting for input",
-        "sentence": "OS calls leave the GPU idle, median {median_ns} per gap",
+        "sentence": f"OS calls leave the GPU idle, {_each_gap(numbers)}",
         "evidence": "waits: {waits:per step}, {idle_ns} in total; mostly in blocking OS calls",
     }, {}
 

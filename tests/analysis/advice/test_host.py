@@ -97,6 +97,20 @@ def test_host_code_before_a_copy_to_the_device_may_be_input(tmp_path: Path) -> N
     }
 
 
+# CPU  |M 0-2|   host 296   |M 300-302|La 310-312|  host 400  |M 720-722|Lb 730-732|
+def test_host_code_before_the_first_kernel_is_no_input(tmp_path: Path) -> None:
+    rows: list[Row] = [call("cudaMemcpyAsync", 0, 2, 1), memcpy(1, 2, 4, 1 << 20, correlationId=1, **PINNED)]
+    for begin, name, ids in ((300, "a", 10), (720, "b", 20)):
+        copy = memcpy(1, begin + 4, begin + 6, 1 << 20, correlationId=ids, **PINNED)
+        launch = call("cudaLaunchKernel", begin + 10, begin + 12, ids + 1)
+        rows += [call("cudaMemcpyAsync", begin, begin + 2, ids), copy]
+        rows += [launch, kernel(name, begin + 14, begin + 20, ids + 1)]
+    found = {name: one.numbers for name, one in findings_of(new(tmp_path, *rows)).items()}
+    assert (found["host_bound"]["longest_ns"], found["host_bound"]["before_kernels"]) == (296, True)
+    later = found["waiting_for_input"]
+    assert (later["longest_ns"], later["before_kernels"]) == (400, False)
+
+
 def test_host_code_before_a_copy_to_the_host_is_no_input(tmp_path: Path) -> None:
     assert stakes(tmp_path, *looped(*copied_first(2))) == {"host_bound": 3 * 300}
 

@@ -13,6 +13,7 @@ from nsyswrap.reports.wording.advice import Wording, words
 MOST_CODE = 100  # characters of a line of code
 
 STEPS = {"steps": 3}
+AT_START, LATER = {"before_kernels": True}, {"before_kernels": False}
 LAUNCHES = {
     "launches": 3,
     "median_launch_ns": 90.0,
@@ -90,6 +91,34 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
             "gaps with the launching thread outside CUDA calls: 3,000, 7 ns in total; Python's GIL held for "
             "4 ns, waited for 2 ns"
         ),
+    ),
+    (
+        "host_bound",
+        {"bounds": True, "gaps": 3, "median_ns": 5.0, "idle_ns": 7000, "longest_ns": 6000, **AT_START},
+        "Host-bound",
+        "host code leaves the GPU idle, 6.00 µs before the first kernel",
+        "gaps with the launching thread outside CUDA calls: 3, 7.00 µs in total",
+    ),
+    (
+        "host_bound",
+        {"bounds": False, "gaps": 3, "median_ns": 5.0, "idle_ns": 7000, "longest_ns": 6000, **LATER},
+        "Host code leaves the GPU idle",
+        "6.00 µs in one gap",
+        "gaps with the launching thread outside CUDA calls: 3, 7.00 µs in total",
+    ),
+    (
+        "waiting_for_input",
+        {
+            "os_calls_traced": False,
+            "waits": 3,
+            "median_ns": 5.0,
+            "idle_ns": 7000,
+            "longest_ns": 6000,
+            **LATER,
+        },
+        "Waiting for input or other host code",
+        "6.00 µs before one copy to the GPU",
+        "waits: 3, 7.00 µs in total; use --trace cuda,nvtx,osrt to tell waiting from computing",
     ),
     (
         "waiting_for_input",
