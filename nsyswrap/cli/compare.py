@@ -211,7 +211,6 @@ LIMITS = "When a row is slower"  # a heading of the help
 FORMATS = ("text", "csv", "json", "brief", "markdown")
 _ENDINGS = {".txt": "text", ".csv": "csv", ".json": "json", ".md": "markdown"}  # of files -> the format
 _BREAK = "\0"  # stands for the first `--`: no path has it
-_SIDES = 2
 
 
 def check_pictures(view: Path | None, plot: Path | None, *, force: bool) -> None:
