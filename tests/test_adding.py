@@ -23,9 +23,7 @@ def compute(capture):
 
 
 SCHEMA = Schema(
-    "longest_kernel",
-    "Longest Kernel",
-    (Column("longest_ns", "Longest", "duration of the longest kernel"),),
+    "longest_kernel", "Longest Kernel", Column("longest_ns", "Longest", "duration of the longest kernel")
 )
 REPORT = Report(SCHEMA, needs=(("kernel",),), compute=compute)
 '''

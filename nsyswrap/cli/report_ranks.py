@@ -131,9 +131,7 @@ def _by_rank(table: Table, members: Sequence[RankCapture]) -> Table:
     numbers = [known[str(label)] for label in labels]
     data = {**table.data, name: np.array(numbers, np.int64) if numbered else labels}
     del data[CAPTURE.name]
-    return replace(
-        table, schema=replace(table.schema, columns=(column, *table.schema.columns[1:])), data=data
-    )
+    return replace(table, schema=table.schema.with_columns((column, *table.schema.columns[1:])), data=data)
 
 
 def explain(name: str) -> str:

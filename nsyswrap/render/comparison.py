@@ -290,7 +290,7 @@ def _table(table: Table, rows: int) -> list[str]:
     """Return a table whose first header is its title; its last row says how many are left out."""
     first, *others = (column for column in table.columns if column.name not in _LEFT_OUT)
     columns = (replace(first, header=table.schema.title), *others)
-    shown = replace(table, schema=replace(table.schema, columns=columns))
+    shown = replace(table, schema=table.schema.with_columns(columns))
     more = f"\n| … and {len(table) - rows:,} more |" if len(table) > rows else ""
     return ["\n".join(grid(columns, column_cells(shown.first(rows), "auto"))) + more]
 

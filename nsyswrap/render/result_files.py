@@ -195,7 +195,7 @@ def _merged_kernels(
     The pool's groups are the positions of the combinations.
     """
     columns = (LABEL, *parameters.columns, RUNS, *KERNELS.columns, MACHINE)
-    schema = Schema("kernels", "Kernels over repeats", columns)
+    schema = Schema("kernels", "Kernels over repeats", *columns)
     header = csv.delimited(table_of(schema, []), ",", "ns", safe=safe)
     yield header
     rows: list[tuple[object, ...]] = []

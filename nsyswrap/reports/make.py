@@ -31,7 +31,7 @@ def combine(tables: Sequence[tuple[str, Table]]) -> Table:
     """
     made = [table for _, table in tables]
     fullest = max(made, key=lambda table: len(table.columns))  # of captures with all kinds of events
-    schema = replace(fullest.schema, columns=(CAPTURE, *fullest.schema.columns))
+    schema = fullest.schema.with_columns((CAPTURE, *fullest.schema.columns))
     data: dict[str, Values] = {CAPTURE.name: [label for label, table in tables for _ in range(len(table))]}
     for column in fullest.columns:
         parts = (table.data.get(column.name, np.full(len(table), MISSING)) for table in made)

@@ -41,62 +41,55 @@ _GPU_COLUMNS = (
 )
 
 GPU_BYVARIANT = Schema(
-    name="gpu_by_variant",
-    title="GPU work by variant",
-    columns=(VARIANT, *(column for column in _GPU_COLUMNS if not column.name.startswith("graph"))),
+    "gpu_by_variant",
+    "GPU work by variant",
+    VARIANT,
+    *(column for column in _GPU_COLUMNS if not column.name.startswith("graph")),
 )
 
 TIMING_BYVARIANT = Schema(
-    name="timing_by_variant",
-    title="Program timing and nsys timing per iteration",
-    columns=(
-        VARIANT,
-        _OPERATOR,
-        Column("program_med_ns", "Program", "median measured by the program"),
-        *(column for column in PHASES.columns if column.name in _PHASE_COLUMNS),
-    ),
+    "timing_by_variant",
+    "Program timing and nsys timing per iteration",
+    VARIANT,
+    _OPERATOR,
+    Column("program_med_ns", "Program", "median measured by the program"),
+    *(column for column in PHASES.columns if column.name in _PHASE_COLUMNS),
 )
 
 AUDIT_BYVARIANT = Schema(
-    name="audit_by_variant",
-    title="Timing check by variant",
-    columns=(
-        VARIANT,
-        _OPERATOR,
-        Column("program_med_ns", "Program", "median measured by the program, over all verdicts"),
-        *(column for column in AUDIT.columns if column.name in _AUDIT_COLUMNS),
-    ),
+    "audit_by_variant",
+    "Timing check by variant",
+    VARIANT,
+    _OPERATOR,
+    Column("program_med_ns", "Program", "median measured by the program, over all verdicts"),
+    *(column for column in AUDIT.columns if column.name in _AUDIT_COLUMNS),
 )
 
 PROFILER_BYVARIANT = Schema(
-    name="profiler_by_variant",
-    title="Results of the program's own profiler, without nsys",
-    columns=(
-        VARIANT,
-        _OPERATOR,
-        Column("program_med_ns", "Program", "median measured by the program with its profiler on"),
-        Column("launches", "Launches", "launches during profiling", unit=Unit.COUNT),
-        Column(
-            "cpu_ops",
-            "Operators",
-            "PyTorch operators (aten) that the profiler recorded on the CPU",
-            unit=Unit.COUNT,
-        ),
-        Column("kernels", "Kernels", "kernels that the profiler recorded", unit=Unit.COUNT),
-        Column("kernel_med_ns", "Kernel Med", "median duration of the recorded kernels"),
-        Column("nsys_med_ns", "nsys Med", "nsys' median for the same operator, from the run under nsys"),
+    "profiler_by_variant",
+    "Results of the program's own profiler, without nsys",
+    VARIANT,
+    _OPERATOR,
+    Column("program_med_ns", "Program", "median measured by the program with its profiler on"),
+    Column("launches", "Launches", "launches during profiling", unit=Unit.COUNT),
+    Column(
+        "cpu_ops",
+        "Operators",
+        "PyTorch operators (aten) that the profiler recorded on the CPU",
+        unit=Unit.COUNT,
     ),
+    Column("kernels", "Kernels", "kernels that the profiler recorded", unit=Unit.COUNT),
+    Column("kernel_med_ns", "Kernel Med", "median duration of the recorded kernels"),
+    Column("nsys_med_ns", "nsys Med", "nsys' median for the same operator, from the run under nsys"),
 )
 
 SCENARIO_RUNS = Schema(
-    name="scenario_runs",
-    title="All scenario runs",
-    columns=(
-        Column("scenario", "Scenario", "name of the scenario"),
-        VARIANT,
-        Column("outcome", "Outcome", "done, skipped or failed, with the reason"),
-        *_GPU_COLUMNS,
-    ),
+    "scenario_runs",
+    "All scenario runs",
+    Column("scenario", "Scenario", "name of the scenario"),
+    VARIANT,
+    Column("outcome", "Outcome", "done, skipped or failed, with the reason"),
+    *_GPU_COLUMNS,
 )
 
 AGREES_PERCENT = 10
@@ -115,17 +108,15 @@ LOOK_FOR = (
 )
 
 CROSS_CHECK = Schema(
-    name="cross_check",
-    title="One operation timed by four clocks, one run each",
-    columns=(
-        Column("operator", "Operator", "timed operation"),
-        Column("clock", "Clock", "clock of the measurement"),
-        Column("launches", "Launches", "executions of the operation, including warm-up", unit=Unit.COUNT),
-        Column("median_ns", "Median", "median of the timed executions"),
-        Column("beyond_ns", "Above Kernel", "median minus nsys' median kernel time"),
-        Column("beyond_percent", "Above Kernel", "the same as a share of nsys' kernel time"),
-        Column("note", "Note", f"reason for a difference of more than {AGREES_PERCENT} %"),
-    ),
+    "cross_check",
+    "One operation timed by four clocks, one run each",
+    Column("operator", "Operator", "timed operation"),
+    Column("clock", "Clock", "clock of the measurement"),
+    Column("launches", "Launches", "executions of the operation, including warm-up", unit=Unit.COUNT),
+    Column("median_ns", "Median", "median of the timed executions"),
+    Column("beyond_ns", "Above Kernel", "median minus nsys' median kernel time"),
+    Column("beyond_percent", "Above Kernel", "the same as a share of nsys' kernel time"),
+    Column("note", "Note", f"reason for a difference of more than {AGREES_PERCENT} %"),
 )
 
 
@@ -297,21 +288,17 @@ def _row(clock: str, timing: dict[str, Any], kernel_ns: float, launches: int) ->
 
 KERNELS = "kernels"
 RUNGS = Schema(
-    name="rungs",
-    title="Rungs: each repairs one thing in the one above",
-    columns=(
-        VARIANT,
-        Column(
-            "repairs", "Repairs", "finding on the rung above that this one is to repair; kernels: no finding"
-        ),
-        Column("stake_percent", "Share", "share of the steps above that it concerns"),
-        Column("step_ns", "Step", "mean duration of a step after warm-up"),
-        Column("change_percent", "Change", "of the step, from the rung above"),
-        Column("largest_part", "Largest Part", "largest part of this change, as compare names it"),
-        Column("largest_ns", "Saved", "change of this part in a step"),
-        Column("busy_percent", "Busy", "share of the steady steps with GPU work"),
-        Column("first_finding", "First Finding", "what report --advice names first", 1),
-    ),
+    "rungs",
+    "Rungs: each repairs one thing in the one above",
+    VARIANT,
+    Column("repairs", "Repairs", "finding on the rung above that this one is to repair; kernels: no finding"),
+    Column("stake_percent", "Share", "share of the steps above that it concerns"),
+    Column("step_ns", "Step", "mean duration of a step after warm-up"),
+    Column("change_percent", "Change", "of the step, from the rung above"),
+    Column("largest_part", "Largest Part", "largest part of this change, as compare names it"),
+    Column("largest_ns", "Saved", "change of this part in a step"),
+    Column("busy_percent", "Busy", "share of the steady steps with GPU work"),
+    Column("first_finding", "First Finding", "what report --advice names first", 1),
 )
 
 

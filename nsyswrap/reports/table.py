@@ -120,14 +120,23 @@ class ReportOption:
         return value
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Schema:
     """What a table is: its machine name, its title, its columns, and how a terminal shows its rows."""
 
     name: str
     title: str
     columns: tuple[Column, ...]
-    layout: Literal["table", "paragraphs"] = "table"
+    layout: Literal["table", "paragraphs"]
+
+    def __init__(
+        self, name: str, title: str, *columns: Column, layout: Literal["table", "paragraphs"] = "table"
+    ) -> None:
+        vars(self).update(name=name, title=title, columns=columns, layout=layout)
+
+    def with_columns(self, columns: Iterable[Column]) -> Schema:
+        """Return the same with these columns instead."""
+        return Schema(self.name, self.title, *columns, layout=self.layout)
 
     @property
     def layer(self) -> Literal["parity", "analysis"]:
@@ -220,7 +229,7 @@ class Report:
     def _schema(self, whole: Capture) -> Schema:
         lacking = {column for column in self.columns if column.only_with and not whole.has(column.only_with)}
         kept = tuple(column for column in self.columns if column not in lacking)
-        return replace(self.schema, columns=kept) if lacking else self.schema
+        return self.schema.with_columns(kept) if lacking else self.schema
 
     def lacks(self, capture: Capture) -> list[tuple[str, ...]]:
         """Return the groups of which the whole capture holds no event, whatever is selected."""
@@ -460,7 +469,7 @@ def arranged(table: Table, sort: str = "", match: str = "") -> Table:
     if column := column_named(table.columns, sort.removeprefix("-")):
         rows = rows[_order(table.plain(column, slice(None)), rows, ascending=sort.startswith("-"))]
         columns = tuple(replace(one, drop_order=-1) if one == column else one for one in table.schema.columns)
-        table = replace(table, schema=replace(table.schema, columns=columns))  # a narrow screen shows it, too
+        table = replace(table, schema=table.schema.with_columns(columns))  # a narrow screen shows it, too
     data = {name: rows_of(values, rows) for name, values in table.data.items()}
     paragraphs = tuple(table.paragraphs[row] for row in rows.tolist()) if table.paragraphs else ()
     return replace(table, data=data, paragraphs=paragraphs)

@@ -205,7 +205,7 @@ UNITS = st.sampled_from([Unit.NS, Unit.BYTES, Unit.BYTES_PER_S, Unit.PERCENT, Un
 def test_a_column_is_written_like_its_cells(
     values: NDArray[Any], unit: Unit, rounding: Rounding, time_unit: TimeUnit
 ) -> None:
-    schema = Schema("cuda_gpu_trace", "T", (Column("a", "A", "h", unit=unit),))
+    schema = Schema("cuda_gpu_trace", "T", Column("a", "A", "h", unit=unit))
     _, *lines = delimited(Table(schema, {"a": values}, rounding), ",", time_unit, safe=False).splitlines()
     known = [None if value == MISSING else value for value in values.tolist()]
     assert lines == [csv_cell(value, unit, rounding, time_unit) for value in known]

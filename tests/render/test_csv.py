@@ -70,7 +70,7 @@ RUNNER_LINE = re.compile(r"[\n\r]")  # where GitHub's runner begins a line
 @pytest.mark.parametrize(("form", "delimiter"), [(csv, ","), (tsv, "\t")])
 def test_cells_are_guarded_where_that_is_asked_for(form: Any, delimiter: str) -> None:  # noqa: ANN401
     columns = (Column("name", "Name", "h"), Column("queue_ns", "Queue", "h"))
-    schema = Schema("r", "R", columns)
+    schema = Schema("r", "R", *columns)
     table = table_of(schema, [(name, -5) for name in (*GUARDED, *HARMLESS)])
 
     def names(**options: bool) -> list[str]:
@@ -90,7 +90,7 @@ def test_cells_are_guarded_where_that_is_asked_for(form: Any, delimiter: str) ->
 
 def test_headers_are_guarded_too() -> None:
     columns = (Column("::error::x", "N", "h"), Column("=1", "Q", "h", unit=Unit.NS))
-    table = table_of(Schema("r", "R", columns), [("k", 1)])
+    table = table_of(Schema("r", "R", *columns), [("k", 1)])
     assert csv.render([table]) == {"r.csv": "::error::x,=1\nk,1\n"}
     assert csv.render([table], safe=True) == {"r.csv": "'::error::x,'=1\nk,1\n"}
 
@@ -118,9 +118,7 @@ def test_texts_of_any_length_stand_in_their_cells() -> None:
     texts = ["short", None, "100%", 'c"d', "e\nf", "\x00", "a, %b", "h" * 500, "漢字", "\udcff"]
     names = tuple(f"t{number}" for number in range(3))
     schema = Schema(
-        "r",
-        "R",
-        (Column("n", "N", "h", unit=Unit.COUNT), *(Column(n, n, "h", unit=Unit.TEXT) for n in names)),
+        "r", "R", Column("n", "N", "h", unit=Unit.COUNT), *(Column(n, n, "h", unit=Unit.TEXT) for n in names)
     )
     long, short = TextColumn.of(texts), TextColumn.of(texts[:4])
     rows = np.arange(2 * 2**14 + 3)  # three blocks
@@ -138,7 +136,7 @@ def test_texts_of_any_length_stand_in_their_cells() -> None:
 
 
 def test_a_table_without_rows_is_its_header() -> None:
-    schema = Schema("r", "R", (Column("a", "A", "h", unit=Unit.NS), Column("b", "B", "h")))
+    schema = Schema("r", "R", Column("a", "A", "h", unit=Unit.NS), Column("b", "B", "h"))
     texts: tuple[Values, ...] = ([], TextColumn.of([]))
     for nothing in texts:
         data: dict[str, Values] = {"a": np.empty(0, np.int64), "b": nothing}
@@ -146,7 +144,7 @@ def test_a_table_without_rows_is_its_header() -> None:
 
 
 def test_a_large_table_is_written_in_blocks() -> None:
-    schema = Schema("r", "R", (Column("n", "N", "h", unit=Unit.COUNT),))
+    schema = Schema("r", "R", Column("n", "N", "h", unit=Unit.COUNT))
     table = Table(schema, {"n": np.arange(10**5)})
     [blocks] = csv.FORMAT.render(Document([table]), Layout()).values()
     assert not isinstance(blocks, (str, bytes))

@@ -164,7 +164,7 @@ def test_a_missing_text_is_a_gap_where_it_names_nothing(tmp_path: Path) -> None:
 
 def test_a_long_trace_takes_steps_that_grow_with_it() -> None:
     columns = (Column("start_ns", "Start", "h"), Column("name", "Name", "h"))
-    schema = Schema("trace", "Trace", columns)
+    schema = Schema("trace", "Trace", *columns)
 
     def steps(rows: int) -> int:
         table = table_of(schema, [(i, f"{'same' * 50}{i}") for i in range(rows)])
@@ -291,7 +291,7 @@ def named(*names: str, width: int) -> list[str]:
         Column("total_ns", "Total Time", "h"),
         Column("name", "Name", "h", kernels=True),
     )
-    table = table_of(Schema("a", "A", columns), [(10**9, name) for name in names])
+    table = table_of(Schema("a", "A", *columns), [(10**9, name) for name in names])
     return [line[12:] for line in lines_of(table, width)[2 : 2 + len(names)]]
 
 
@@ -401,7 +401,7 @@ def test_a_verdict_that_two_tables_share_stands_once(tmp_path: Path) -> None:
         replace(table, verdict=verdict) for verdict in ("the first is late", "the first is late", "fine")
     ]
     tables = [
-        replace(part, schema=replace(part.schema, name=name))
+        replace(part, schema=Schema(name, part.schema.title, *part.schema.columns))
         for part, name in zip(tables, "abc", strict=True)
     ]
     lines = "".join(text.render(tables, width=80).values()).splitlines()
@@ -436,10 +436,10 @@ def test_a_short_name_stays_whole_beside_a_long_one_and_figures_in_a_text_move_t
         Column("kernel", "Kernel", "h"),
     )
     rows = [(10**9, "cudaLaunchKernel", "k" * 30), (10**9, "4096    1    1  256", "short")]
-    [first, second] = (lines_of(table_of(Schema("a", "A", columns), [row]), 44)[2] for row in rows)
+    [first, second] = (lines_of(table_of(Schema("a", "A", *columns), [row]), 44)[2] for row in rows)
     assert first == "    1.00 s  cudaLaunchKernel  kkkkkkkk…kkkkk"
     assert second == "    1.00 s  4096    1    1  256  short"
-    narrow = lines_of(table_of(Schema("a", "A", columns), rows[1:]), 34)[2]
+    narrow = lines_of(table_of(Schema("a", "A", *columns), rows[1:]), 34)[2]
     assert narrow == "    1.00 s  4096 1 1 256  short"
 
 

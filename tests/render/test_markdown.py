@@ -18,7 +18,7 @@ from nsyswrap.reports import NAMES
 from nsyswrap.reports.table import Column, Schema, table_of
 
 COLUMNS = (Column("name", "Name", "h"), Column("total_ns", "Total", "h"))
-SCHEMA = Schema("r", "Copies <by> *direction*", COLUMNS)
+SCHEMA = Schema("r", "Copies <by> *direction*", *COLUMNS)
 UGLY = [
     "void f<int, 4>(T1 *, T2 &&)",
     "a | b || c |",

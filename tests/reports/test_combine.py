@@ -17,7 +17,7 @@ from nsyswrap.reports.make import combine
 from nsyswrap.reports.table import Column, Schema, Table, Values, table_of
 
 COLUMNS = (Column("avg_ns", "Avg", "h"), Column("name", "Name", "h"))
-SCHEMA = Schema("r", "R", COLUMNS)
+SCHEMA = Schema("r", "R", *COLUMNS)
 ONE_ROW: dict[str, Values] = {"avg_ns": np.array([1]), "name": ["n"]}
 OUTER = os.fsdecode(b"\xff")  # a name that is no UTF-8
 

@@ -17,7 +17,7 @@ from nsyswrap.reports.make import combine
 from nsyswrap.reports.table import Column, Report, Result, Schema, Table
 
 REPORT = Report(
-    schema=Schema("kernels", "Kernels", (Column("start_ns", "Start", "start"),)),
+    schema=Schema("kernels", "Kernels", Column("start_ns", "Start", "start")),
     needs=(("kernel",),),
     compute=lambda capture: Result(capture.columns("kernel", "start_ns")),
     conclude=lambda _, data: f"{len(data['start_ns'])} kernels <in all>.",

@@ -40,17 +40,15 @@ _MARKS = {"slower": "longer in new", "faster": "shorter in new", "added or remov
 _OPERATIONS = Schema(
     "median_steps",
     "Operations of the median steps",
-    (
-        Column("base_number", "Base", "position in the step of the base"),
-        Column("new_number", "New", "position in the new step"),
-        Column("name", "Operation", "kernel, copy, memset or graph", kernels=True),
-        Column("difference_ns", "Difference", "new minus base duration", signed=True),
-        Column("base_ns", "Base Duration", "duration in the step of the base"),
-        Column("new_ns", "New Duration", "duration in the new step"),
-        Column("base_offset_ns", "Base Offset", "after the first operation of the step", 1),
-        Column("new_offset_ns", "New Offset", "after the first operation of the step", 1),
-        Column("mark", "Mark", "longer, shorter, or on one side; else empty"),
-    ),
+    Column("base_number", "Base", "position in the step of the base"),
+    Column("new_number", "New", "position in the new step"),
+    Column("name", "Operation", "kernel, copy, memset or graph", kernels=True),
+    Column("difference_ns", "Difference", "new minus base duration", signed=True),
+    Column("base_ns", "Base Duration", "duration in the step of the base"),
+    Column("new_ns", "New Duration", "duration in the new step"),
+    Column("base_offset_ns", "Base Offset", "after the first operation of the step", 1),
+    Column("new_offset_ns", "New Offset", "after the first operation of the step", 1),
+    Column("mark", "Mark", "longer, shorter, or on one side; else empty"),
 )
 
 
@@ -206,16 +204,14 @@ _WHOLE = "nsyswrap compare --format csv"
 _RUNS = Schema(
     "compared_runs",
     "Runs",
-    (
-        Column("side", "Side", "base or new"),
-        Column("run", "Run", "label of the run"),
-        Column("started", "Started", "start of the run"),
-        Column("node", "Node", "node of the run"),
-        Column("steps", "Steps", "steady steps", unit=Unit.COUNT),
-        Column("sm_clock_mhz", "SM Clock (MHz)", "median SM clock while the GPU worked", unit=Unit.NUMBER),
-        Column("throttled_percent", "Throttled", "samples with a lowered clock while the GPU worked"),
-        Column("step_joules", "Step Energy", "energy of a step"),
-    ),
+    Column("side", "Side", "base or new"),
+    Column("run", "Run", "label of the run"),
+    Column("started", "Started", "start of the run"),
+    Column("node", "Node", "node of the run"),
+    Column("steps", "Steps", "steady steps", unit=Unit.COUNT),
+    Column("sm_clock_mhz", "SM Clock (MHz)", "median SM clock while the GPU worked", unit=Unit.NUMBER),
+    Column("throttled_percent", "Throttled", "samples with a lowered clock while the GPU worked"),
+    Column("step_joules", "Step Energy", "energy of a step"),
 )
 
 
@@ -330,7 +326,7 @@ def _sortable(comparison: Comparison, group: Group) -> Table:
     full = {pair.key: pair.key.name for pair in comparison.pairs}
     table = group_table(comparison, group, full, sortable=True)
     first, *others = table.schema.columns
-    return replace(table, schema=replace(table.schema, columns=(replace(first, kernels=True), *others)))
+    return replace(table, schema=table.schema.with_columns((replace(first, kernels=True), *others)))
 
 
 def runs(rows: ComparisonRows) -> Markup:

@@ -40,36 +40,32 @@ _LEGEND = (
 _POINTS = Schema(
     "history_points",
     "Points",
-    (
-        Column("label", "Commit", "commit of the program, or name of the baseline"),
-        Column("started", "Started", "start of the first run"),
-        Column("runs", "Runs", "runs of this point", unit=Unit.COUNT),
-        Column(
-            "sm_clock_mhz",
-            "SM Clock (MHz)",
-            "median SM clock of the first run while the GPU worked",
-            unit=Unit.NUMBER,
-        ),
-        Column("source", "Source", "name of the baseline or batch"),
-        Column("gpus", "GPUs", "GPUs of the first run"),
-        Column("driver", "Driver", "driver of the first run"),
-        Column("node", "Node", "node of the first run"),
+    Column("label", "Commit", "commit of the program, or name of the baseline"),
+    Column("started", "Started", "start of the first run"),
+    Column("runs", "Runs", "runs of this point", unit=Unit.COUNT),
+    Column(
+        "sm_clock_mhz",
+        "SM Clock (MHz)",
+        "median SM clock of the first run while the GPU worked",
+        unit=Unit.NUMBER,
     ),
+    Column("source", "Source", "name of the baseline or batch"),
+    Column("gpus", "GPUs", "GPUs of the first run"),
+    Column("driver", "Driver", "driver of the first run"),
+    Column("node", "Node", "node of the first run"),
 )
 _ROWS = Schema(
     "history_rows",
     "Rows",
-    (
-        Column("name", "Name", "step, total, kernel or NVTX range", kernels=True),
-        Column("detail", "Grid, Block", "grid and block of a kernel"),
-        Column("outcome", "Outcome", "last change that was found"),
-        Column("since", "Since", "point at which it changed"),
-        Column("change_percent", "Change", "of the time of one, at the last change"),
-        Column("cost_ns", "Cost/Run", "difference of the time of a run, at the last change"),
-        Column("first_ns", "First", "median time of one at the first point that has the row"),
-        Column("last_ns", "Last", "median time of one at the last point that has the row"),
-        Column("undecided", "Undecided", "pairs of neighbors that cannot be told apart", unit=Unit.COUNT),
-    ),
+    Column("name", "Name", "step, total, kernel or NVTX range", kernels=True),
+    Column("detail", "Grid, Block", "grid and block of a kernel"),
+    Column("outcome", "Outcome", "last change that was found"),
+    Column("since", "Since", "point at which it changed"),
+    Column("change_percent", "Change", "of the time of one, at the last change"),
+    Column("cost_ns", "Cost/Run", "difference of the time of a run, at the last change"),
+    Column("first_ns", "First", "median time of one at the first point that has the row"),
+    Column("last_ns", "Last", "median time of one at the last point that has the row"),
+    Column("undecided", "Undecided", "pairs of neighbors that cannot be told apart", unit=Unit.COUNT),
 )
 _SIGNS = {"slower": "▲", "faster": "▼", "clock": "◆"}
 _HEIGHT = "96"  # in pixels

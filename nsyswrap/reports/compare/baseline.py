@@ -388,18 +388,16 @@ def _paired(flat: Sequence[int]) -> Iterator[tuple[int, int]]:
 SCHEMA = Schema(
     "baseline",
     "Baseline",
-    (
-        Column("group", "Group", f"what the row is: {', '.join(GROUPS)}"),
-        Column("name", "Name", "module, kernel, call, copy, range, state or label of the steps"),
-        Column("detail", "Detail", "grid and block of a kernel, and its mode if it has several"),
-        Column("runs_count", "Runs", "runs that have the row"),
-        Column("count", "Count", "median count of a run"),
-        Column("typical_ns", "Typical Time", "median over the runs of the typical time of one"),
-        Column("spread_percent", "Spread", "(max - min) / median of that time over the runs"),
-        Column("total_ns", "Total Time", "median over the runs of the total"),
-        Column("per_step_ns", "Time by Step", "median over the runs of the time in a step"),
-        Column("sm_clock_mhz", "SM Clock", "median SM clock in MHz in its time", unit=Unit.NUMBER),
-    ),
+    Column("group", "Group", f"what the row is: {', '.join(GROUPS)}"),
+    Column("name", "Name", "module, kernel, call, copy, range, state or label of the steps"),
+    Column("detail", "Detail", "grid and block of a kernel, and its mode if it has several"),
+    Column("runs_count", "Runs", "runs that have the row"),
+    Column("count", "Count", "median count of a run"),
+    Column("typical_ns", "Typical Time", "median over the runs of the typical time of one"),
+    Column("spread_percent", "Spread", "(max - min) / median of that time over the runs"),
+    Column("total_ns", "Total Time", "median over the runs of the total"),
+    Column("per_step_ns", "Time by Step", "median over the runs of the time in a step"),
+    Column("sm_clock_mhz", "SM Clock", "median SM clock in MHz in its time", unit=Unit.NUMBER),
 )
 
 

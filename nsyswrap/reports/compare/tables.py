@@ -83,7 +83,7 @@ def group_table(
     )
     content = [tuple(row[column.name] for column in columns) for row in rows]
     per = "" if group in ("step", "total") else ", per step" if by_step else ", per run"
-    return table_of(Schema(group, f"{GROUPS[group]}{per}", columns), content)
+    return table_of(Schema(group, f"{GROUPS[group]}{per}", *columns), content)
 
 
 def _by_cost(pair: Pair) -> tuple[float, float, float]:
@@ -356,59 +356,53 @@ def _bytes(rows: Sequence[object]) -> int | None:
 SCHEMA = Schema(
     ALL_ROWS,
     "All rows of the comparison",
-    (
-        Column("group", "Group", f"what the row is: {', '.join(GROUPS)}"),
-        Column("name", "Name", "module, kernel, call, copy, range, state or label of the steps"),
-        Column("detail", "Detail", "grid and block of a kernel"),
-        Column("mode", "Mode", "1 and up for kernels whose durations have several modes", unit=Unit.NUMBER),
-        Column(
-            "outcome",
-            "Outcome",
-            "slower, faster, same, cannot tell, clock (slower in time and not in cycles) or not judged",
-        ),
-        Column("why", "Why", "the reason of the outcome, if it needs one"),
-        Column("base_runs_count", "Base Runs", "runs of the base that have the row"),
-        Column("new_runs_count", "New Runs", "new runs that have the row"),
-        Column("base_count", "Base Count", "median count over the runs; 0: absent"),
-        Column("new_count", "New Count", "median count over the runs; 0: absent"),
-        Column("base_total_ns", "Base Total", "median total over the runs; 0: absent"),
-        Column("new_total_ns", "New Total", "median total over the runs; 0: absent"),
-        Column("cost_ns", "Cost", "new total minus base total", signed=True),
-        Column(
-            "base_typical_ns",
-            "Base Typical",
-            "trimmed mean of one without first launches, median over the runs",
-        ),
-        Column(
-            "new_typical_ns",
-            "New Typical",
-            "trimmed mean of one without first launches, median over the runs",
-        ),
-        Column("change_percent", "Change", "change of the judged time, of the base", signed=True),
-        *_ENDS,
-        Column("base_per_step_ns", "Base/Step", "time in a steady step"),
-        Column("new_per_step_ns", "New/Step", "time in a steady step"),
-        Column("step_cost_ns", "Cost/Step", "new minus base in a steady step", signed=True),
-        Column("base_size_bytes", "Base Bytes", "bytes of the copies of a run, median"),
-        Column("new_size_bytes", "New Bytes", "bytes of the copies of a run, median"),
-        Column("base_per_byte_ns", "Base/Byte", "time of the copies per byte"),
-        Column("new_per_byte_ns", "New/Byte", "time of the copies per byte"),
-        Column("more_runs_count", "More Runs", "so many runs a side would probably decide it"),
-        Column("renamed_from", "Renamed From", "the name in the base, certain if the base has it"),
-        Column("renamed_from_detail", "Renamed From Detail", "grid and block in the base"),
-        Column("base_mean_ns", "Base Mean", "mean of all of a run, median over the runs"),
-        Column("new_mean_ns", "New Mean", "mean of all of a run, median over the runs"),
-        Column(
-            "typical_change_percent",
-            "Typical Change",
-            "change of the typical time, of the base, beside that of the mean",
-            signed=True,
-        ),
-        *(
-            Column(f"{side}_{name}", f"{side.title()} {header}", f"{text}, median over the runs")
-            for side in ("base", "new")
-            for name, (header, text) in _ASIDE.items()
-        ),
+    Column("group", "Group", f"what the row is: {', '.join(GROUPS)}"),
+    Column("name", "Name", "module, kernel, call, copy, range, state or label of the steps"),
+    Column("detail", "Detail", "grid and block of a kernel"),
+    Column("mode", "Mode", "1 and up for kernels whose durations have several modes", unit=Unit.NUMBER),
+    Column(
+        "outcome",
+        "Outcome",
+        "slower, faster, same, cannot tell, clock (slower in time and not in cycles) or not judged",
+    ),
+    Column("why", "Why", "the reason of the outcome, if it needs one"),
+    Column("base_runs_count", "Base Runs", "runs of the base that have the row"),
+    Column("new_runs_count", "New Runs", "new runs that have the row"),
+    Column("base_count", "Base Count", "median count over the runs; 0: absent"),
+    Column("new_count", "New Count", "median count over the runs; 0: absent"),
+    Column("base_total_ns", "Base Total", "median total over the runs; 0: absent"),
+    Column("new_total_ns", "New Total", "median total over the runs; 0: absent"),
+    Column("cost_ns", "Cost", "new total minus base total", signed=True),
+    Column(
+        "base_typical_ns", "Base Typical", "trimmed mean of one without first launches, median over the runs"
+    ),
+    Column(
+        "new_typical_ns", "New Typical", "trimmed mean of one without first launches, median over the runs"
+    ),
+    Column("change_percent", "Change", "change of the judged time, of the base", signed=True),
+    *_ENDS,
+    Column("base_per_step_ns", "Base/Step", "time in a steady step"),
+    Column("new_per_step_ns", "New/Step", "time in a steady step"),
+    Column("step_cost_ns", "Cost/Step", "new minus base in a steady step", signed=True),
+    Column("base_size_bytes", "Base Bytes", "bytes of the copies of a run, median"),
+    Column("new_size_bytes", "New Bytes", "bytes of the copies of a run, median"),
+    Column("base_per_byte_ns", "Base/Byte", "time of the copies per byte"),
+    Column("new_per_byte_ns", "New/Byte", "time of the copies per byte"),
+    Column("more_runs_count", "More Runs", "so many runs a side would probably decide it"),
+    Column("renamed_from", "Renamed From", "the name in the base, certain if the base has it"),
+    Column("renamed_from_detail", "Renamed From Detail", "grid and block in the base"),
+    Column("base_mean_ns", "Base Mean", "mean of all of a run, median over the runs"),
+    Column("new_mean_ns", "New Mean", "mean of all of a run, median over the runs"),
+    Column(
+        "typical_change_percent",
+        "Typical Change",
+        "change of the typical time, of the base, beside that of the mean",
+        signed=True,
+    ),
+    *(
+        Column(f"{side}_{name}", f"{side.title()} {header}", f"{text}, median over the runs")
+        for side in ("base", "new")
+        for name, (header, text) in _ASIDE.items()
     ),
 )
 

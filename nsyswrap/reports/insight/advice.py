@@ -100,21 +100,19 @@ def _less_notes(findings: list[Finding]) -> list[str]:
 
 
 SCHEMA = Schema(
-    name="advice",
-    title="Findings",
+    "advice",
+    "Findings",
+    Column("finding", "Finding", "short name of the finding"),
+    Column("at_stake_ns", "Max Saving", "most time that a change can save"),
+    Column("at_stake_percent", "Max Saving", "the same as a share of the judged time"),
+    Column("what", "Conclusion", "conclusion with its figure"),
+    Column("evidence", "Evidence", "figures behind the conclusion", 2),
+    Column("advice", "Advice", "recommended change", 2),
+    Column("unless", "Unless", "case in which the advice does not apply", 3),
+    Column("see", "Report", "report with the rows behind the figures", 4),
+    Column("example", "Code", "line of code that makes the change", 4),
+    Column("shares", "Shares With", "findings that concern part of the same time", 4),
     layout="paragraphs",
-    columns=(
-        Column("finding", "Finding", "short name of the finding"),
-        Column("at_stake_ns", "Max Saving", "most time that a change can save"),
-        Column("at_stake_percent", "Max Saving", "the same as a share of the judged time"),
-        Column("what", "Conclusion", "conclusion with its figure"),
-        Column("evidence", "Evidence", "figures behind the conclusion", 2),
-        Column("advice", "Advice", "recommended change", 2),
-        Column("unless", "Unless", "case in which the advice does not apply", 3),
-        Column("see", "Report", "report with the rows behind the figures", 4),
-        Column("example", "Code", "line of code that makes the change", 4),
-        Column("shares", "Shares With", "findings that concern part of the same time", 4),
-    ),
 )
 
 REPORT = Report(SCHEMA, needs=(KINDS,), compute=compute, reads=READS, judges_steps=True, alone=free)

@@ -107,15 +107,13 @@ def conclude(_: Capture, data: Mapping[str, Values]) -> str:
 
 
 SCHEMA = Schema(
-    name="diagnostics",
-    title="Diagnostics",
-    columns=(
-        Column("level", "Level", "loss: events are missing; warning: figures may mislead; info; ok"),
-        Column("subject", "Check", "subject of the check"),
-        Column("count", "Count", "number of occurrences; missing if the capture does not show it"),
-        Column("time_ns", "Time", "time concerned: a total, or the largest deviation", 1),
-        Column("meaning", "Meaning", "effect on the figures, and remedy", is_sentence=True),
-    ),
+    "diagnostics",
+    "Diagnostics",
+    Column("level", "Level", "loss: events are missing; warning: figures may mislead; info; ok"),
+    Column("subject", "Check", "subject of the check"),
+    Column("count", "Count", "number of occurrences; missing if the capture does not show it"),
+    Column("time_ns", "Time", "time concerned: a total, or the largest deviation", 1),
+    Column("meaning", "Meaning", "effect on the figures, and remedy", is_sentence=True),
 )
 
 REPORT = Report(

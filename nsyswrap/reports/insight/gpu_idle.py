@@ -212,35 +212,29 @@ GIL_COLUMNS = tuple(
 )
 
 SCHEMA = Schema(
-    name="gpu_idle",
-    title="GPU idle gaps by cause",
-    columns=(
-        Column("start_ns", "Start", "end of the previous operation, or start of the selection", 3),
-        Column("duration_ns", "Duration", "time without any operation of this process on the device"),
-        Column("cause", "Cause", "cause of the largest part of the gap: one of the columns below"),
-        Column("nvtx", "NVTX Range", "innermost range of the launching thread in the middle of the gap"),
-        Column("before", "Before", "last operation before the gap", 2, kernels=True),
-        Column("after", "After", "operation that ended the gap", kernels=True),
-        Column("process_id", "PID", "process without a running operation", 5),
-        Column("device_id", "Device", "device without a running operation", 4),
-        Column("thread_id", "TID", "thread that launched the operation after the gap", 5),
-        _cause("profiler", "Profiler", "nsys worked in the thread"),
-        _cause("load", "Loading", "the thread created a context or loaded modules, also inside a launch"),
-        _cause("allocate", "Allocating", "the thread allocated or freed memory"),
-        _cause("synchronise", "Synchronizing", "the thread was in a synchronizing call"),
-        _cause(
-            "launch", "Launching", "the thread was in a launch call, or the launch was on its way to the GPU"
-        ),
-        _cause("copy", "Copy Calls", "the thread was in a copy or memset call, or the copy was on its way"),
-        _cause("call", "Other Calls", "the thread was in another CUDA call"),
-        _cause("host", "Host Code", "the thread was in no CUDA call"),
-        _cause("queued", "Queued", "the next operation was launched already: a dependency, or GPU latency"),
-        _cause(
-            "migration", "Migration", "unified memory pages migrated next: the host used them, or a prefetch"
-        ),
-        _cause("unknown", "Unexplained", "no recorded call launched the next operation, or none followed"),
-        *GIL_COLUMNS,
-    ),
+    "gpu_idle",
+    "GPU idle gaps by cause",
+    Column("start_ns", "Start", "end of the previous operation, or start of the selection", 3),
+    Column("duration_ns", "Duration", "time without any operation of this process on the device"),
+    Column("cause", "Cause", "cause of the largest part of the gap: one of the columns below"),
+    Column("nvtx", "NVTX Range", "innermost range of the launching thread in the middle of the gap"),
+    Column("before", "Before", "last operation before the gap", 2, kernels=True),
+    Column("after", "After", "operation that ended the gap", kernels=True),
+    Column("process_id", "PID", "process without a running operation", 5),
+    Column("device_id", "Device", "device without a running operation", 4),
+    Column("thread_id", "TID", "thread that launched the operation after the gap", 5),
+    _cause("profiler", "Profiler", "nsys worked in the thread"),
+    _cause("load", "Loading", "the thread created a context or loaded modules, also inside a launch"),
+    _cause("allocate", "Allocating", "the thread allocated or freed memory"),
+    _cause("synchronise", "Synchronizing", "the thread was in a synchronizing call"),
+    _cause("launch", "Launching", "the thread was in a launch call, or the launch was on its way to the GPU"),
+    _cause("copy", "Copy Calls", "the thread was in a copy or memset call, or the copy was on its way"),
+    _cause("call", "Other Calls", "the thread was in another CUDA call"),
+    _cause("host", "Host Code", "the thread was in no CUDA call"),
+    _cause("queued", "Queued", "the next operation was launched already: a dependency, or GPU latency"),
+    _cause("migration", "Migration", "unified memory pages migrated next: the host used them, or a prefetch"),
+    _cause("unknown", "Unexplained", "no recorded call launched the next operation, or none followed"),
+    *GIL_COLUMNS,
 )
 
 REPORT = Report(

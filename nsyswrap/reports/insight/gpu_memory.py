@@ -180,21 +180,19 @@ def _of_pytorch(capture: Capture, process: int, device: int) -> str:
 
 
 SCHEMA = Schema(
-    name="gpu_memory",
-    title="Allocated memory by range",
-    columns=(
-        Column("range", "Range", "ranges or modules around the call that allocated", -1),
-        Column("kind", "Kind", f"{', '.join(MEMORY_KINDS)}", -1),
-        Column("at_peak_bytes", "At Peak", "held when process, device and kind held most", -1),
-        Column("held_bytes", "Not Freed", "still held at the end of the selected time", 1),
-        Column("peak_bytes", "Own Peak", "the most that the range held at a time", 2),
-        Column("peak_start_ns", "Own Peak Start", "when it held that first", 5),
-        Column("allocations", "Allocations", "number of allocations", 3, unit=Unit.COUNT),
-        Column("allocated_bytes", "Allocated", "sum of the allocations", 4),
-        Column("largest_bytes", "Largest", "largest allocation", 6),
-        Column("device_id", "Device", "GPU of the memory", 7),
-        Column("process_id", "PID", "process that allocated", 8),
-    ),
+    "gpu_memory",
+    "Allocated memory by range",
+    Column("range", "Range", "ranges or modules around the call that allocated", -1),
+    Column("kind", "Kind", f"{', '.join(MEMORY_KINDS)}", -1),
+    Column("at_peak_bytes", "At Peak", "held when process, device and kind held most", -1),
+    Column("held_bytes", "Not Freed", "still held at the end of the selected time", 1),
+    Column("peak_bytes", "Own Peak", "the most that the range held at a time", 2),
+    Column("peak_start_ns", "Own Peak Start", "when it held that first", 5),
+    Column("allocations", "Allocations", "number of allocations", 3, unit=Unit.COUNT),
+    Column("allocated_bytes", "Allocated", "sum of the allocations", 4),
+    Column("largest_bytes", "Largest", "largest allocation", 6),
+    Column("device_id", "Device", "GPU of the memory", 7),
+    Column("process_id", "PID", "process that allocated", 8),
 )
 
 REPORT = Report(

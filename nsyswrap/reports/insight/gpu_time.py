@@ -205,53 +205,49 @@ _OVERLAPPING = {
 _OUTSIDE = "; excludes whole graphs"
 
 SCHEMA = Schema(
-    name="gpu_time",
-    title="GPU time by device and process",
-    columns=(
-        Column("device_id", "Device", "device the operations ran on"),
-        Column("process_id", "PID", "process of the operations; missing: all processes on the device"),
-        Column("start_ns", "Start", "start of the window: first operation, or start of the selection", 9),
-        Column("end_ns", "End", "end of the window: last operation, or end of the selection", 9),
-        Column("window_ns", "Window", "length of the window, without the time between NVTX ranges"),
-        Column("busy_ns", "Busy", "time in which at least one operation ran"),
-        Column("idle_ns", "Idle", "time in the window without any operation", 1),
-        Column("utilisation_percent", "Utilization", "busy share of the window, not how full the GPU was"),
-        Column("kernel_total_ns", "Kernel Time", f"sum of the kernels' durations, as in nsys{_OUTSIDE}", 4),
-        Column("kernel_busy_ns", "Kernel Busy", f"time in which a kernel ran{_OUTSIDE}"),
-        Column("graph_busy_ns", "Graph Busy", "time in which a graph recorded as a whole ran", 3),
-        Column("copy_busy_ns", "Copy Busy", f"time in which a copy of the program ran{_OUTSIDE}"),
-        Column("set_busy_ns", "Memset Busy", f"time in which a memset ran{_OUTSIDE}", 6),
-        Column("migration_busy_ns", "Migration Busy", "time in which unified memory pages migrated", 5),
-        Column(
-            "copy_overlap_ns", "Copy Overlap", "time in which copies overlapped with kernels or graphs", 7
-        ),
-        Column("copy_hidden_percent", "Copy Hidden", "the same as a share of the copies' time", 2),
-        Column(
-            "communication_busy_ns",
-            "Comm Busy",
-            "time in which communication kernels (NCCL) ran; excludes whole graphs; missing if only "
-            "whole graphs can contain any",
-            5,
-        ),
-        Column(
-            "communication_overlap_ns",
-            "Comm Overlap",
-            "time in which communication overlapped with other kernels or graphs; missing as for Comm Busy",
-            7,
-        ),
-        Column(
-            "communication_hidden_percent",
-            "Comm Hidden",
-            "the same as a share of the communication's time; missing also without communication",
-            5,
-        ),
-        Column(
-            "concurrency",
-            "Concurrency",
-            "sum of all durations / busy time: mean number of operations at once",
-            3,
-            unit=Unit.RATIO,
-        ),
+    "gpu_time",
+    "GPU time by device and process",
+    Column("device_id", "Device", "device the operations ran on"),
+    Column("process_id", "PID", "process of the operations; missing: all processes on the device"),
+    Column("start_ns", "Start", "start of the window: first operation, or start of the selection", 9),
+    Column("end_ns", "End", "end of the window: last operation, or end of the selection", 9),
+    Column("window_ns", "Window", "length of the window, without the time between NVTX ranges"),
+    Column("busy_ns", "Busy", "time in which at least one operation ran"),
+    Column("idle_ns", "Idle", "time in the window without any operation", 1),
+    Column("utilisation_percent", "Utilization", "busy share of the window, not how full the GPU was"),
+    Column("kernel_total_ns", "Kernel Time", f"sum of the kernels' durations, as in nsys{_OUTSIDE}", 4),
+    Column("kernel_busy_ns", "Kernel Busy", f"time in which a kernel ran{_OUTSIDE}"),
+    Column("graph_busy_ns", "Graph Busy", "time in which a graph recorded as a whole ran", 3),
+    Column("copy_busy_ns", "Copy Busy", f"time in which a copy of the program ran{_OUTSIDE}"),
+    Column("set_busy_ns", "Memset Busy", f"time in which a memset ran{_OUTSIDE}", 6),
+    Column("migration_busy_ns", "Migration Busy", "time in which unified memory pages migrated", 5),
+    Column("copy_overlap_ns", "Copy Overlap", "time in which copies overlapped with kernels or graphs", 7),
+    Column("copy_hidden_percent", "Copy Hidden", "the same as a share of the copies' time", 2),
+    Column(
+        "communication_busy_ns",
+        "Comm Busy",
+        "time in which communication kernels (NCCL) ran; excludes whole graphs; missing if only "
+        "whole graphs can contain any",
+        5,
+    ),
+    Column(
+        "communication_overlap_ns",
+        "Comm Overlap",
+        "time in which communication overlapped with other kernels or graphs; missing as for Comm Busy",
+        7,
+    ),
+    Column(
+        "communication_hidden_percent",
+        "Comm Hidden",
+        "the same as a share of the communication's time; missing also without communication",
+        5,
+    ),
+    Column(
+        "concurrency",
+        "Concurrency",
+        "sum of all durations / busy time: mean number of operations at once",
+        3,
+        unit=Unit.RATIO,
     ),
 )
 

@@ -111,37 +111,35 @@ def _graph_notes(capture: Capture) -> tuple[str, ...]:
 
 
 SCHEMA = Schema(
-    name="kernel_class_sum",
-    title="Kernel time by class",
-    columns=(
-        Column("class", "Class", f"class by kernel name: {', '.join(CLASSES)}, or one of --classes"),
-        Column("kernels", "Kernels", "distinct kernel names", 1, unit=Unit.COUNT),
-        Column("instances", "Instances", "number of executions, graph nodes included", unit=Unit.COUNT),
-        TIME_PERCENT,
-        TOTAL_TIME,
-        Column("avg_ns", "Avg", "arithmetic mean of the durations", 4),
-        Column("med_ns", "Med", "median of the durations"),
-        Column("p95_ns", "P95", "95 % of the executions took this long or less", 2),
-        Column("p99_ns", "P99", "99 % of the executions took this long or less", 5),
-        Column("largest_name", "Top Kernel", "kernel with the most time in the class", kernels=True),
-        Column(
-            "input_types",
-            "Input Types",
-            "types of the inputs by names, longest first, from 1 % of the time of the class",
-            1,
-        ),
-        Column(
-            "tensor_core_percent",
-            "Tensor Cores",
-            "share of the time of the class in kernels whose name says that they use tensor cores",
-            2,
-        ),
-        Column(
-            "no_tensor_core_percent",
-            "CUDA Cores",
-            "share in kernels whose name says that they use none; the rest is unknown",
-            6,
-        ),
+    "kernel_class_sum",
+    "Kernel time by class",
+    Column("class", "Class", f"class by kernel name: {', '.join(CLASSES)}, or one of --classes"),
+    Column("kernels", "Kernels", "distinct kernel names", 1, unit=Unit.COUNT),
+    Column("instances", "Instances", "number of executions, graph nodes included", unit=Unit.COUNT),
+    TIME_PERCENT,
+    TOTAL_TIME,
+    Column("avg_ns", "Avg", "arithmetic mean of the durations", 4),
+    Column("med_ns", "Med", "median of the durations"),
+    Column("p95_ns", "P95", "95 % of the executions took this long or less", 2),
+    Column("p99_ns", "P99", "99 % of the executions took this long or less", 5),
+    Column("largest_name", "Top Kernel", "kernel with the most time in the class", kernels=True),
+    Column(
+        "input_types",
+        "Input Types",
+        "types of the inputs by names, longest first, from 1 % of the time of the class",
+        1,
+    ),
+    Column(
+        "tensor_core_percent",
+        "Tensor Cores",
+        "share of the time of the class in kernels whose name says that they use tensor cores",
+        2,
+    ),
+    Column(
+        "no_tensor_core_percent",
+        "CUDA Cores",
+        "share in kernels whose name says that they use none; the rest is unknown",
+        6,
     ),
 )
 

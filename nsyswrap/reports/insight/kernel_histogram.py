@@ -63,17 +63,15 @@ def _edges(per_decade: int) -> NDArray[Any]:
 
 
 SCHEMA = Schema(
-    name="kernel_histogram",
-    title="Kernel durations by class",
-    columns=(
-        Column("from_ns", "From", "shortest duration of the class"),
-        Column("to_ns", "Below", "end of the class: durations are shorter"),
-        Column("instances", "Instances", "executions of this kernel in the class", unit=Unit.COUNT),
-        Column("instances_percent", "Share", "executions in the class, of all of the kernel", bar=True),
-        Column("total_ns", "Total Time", "time of these executions", 2),
-        Column("of_kernel_ns", "Of Kernel", "time of all executions of the kernel", 3),
-        Column("name", "Name", "kernel name (demangled, base or mangled)", kernels=True),
-    ),
+    "kernel_histogram",
+    "Kernel durations by class",
+    Column("from_ns", "From", "shortest duration of the class"),
+    Column("to_ns", "Below", "end of the class: durations are shorter"),
+    Column("instances", "Instances", "executions of this kernel in the class", unit=Unit.COUNT),
+    Column("instances_percent", "Share", "executions in the class, of all of the kernel", bar=True),
+    Column("total_ns", "Total Time", "time of these executions", 2),
+    Column("of_kernel_ns", "Of Kernel", "time of all executions of the kernel", 3),
+    Column("name", "Name", "kernel name (demangled, base or mangled)", kernels=True),
 )
 
 REPORT = Report(

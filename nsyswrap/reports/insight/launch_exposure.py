@@ -64,30 +64,25 @@ def _idle_times(gaps: Gaps, process: NDArray[Any], device: NDArray[Any]) -> NDAr
 
 
 SCHEMA = Schema(
-    name="launch_exposure",
-    title="GPU idle time due to launches, by stream",
-    columns=(
-        Column("process_id", "PID", "process that launched", 2),
-        Column("device_id", "Device", "device it launched on"),
-        Column("stream_id", "Stream", "stream it launched into"),
-        Column("launches", "Launches", "calls that launched a kernel or a graph", unit=Unit.COUNT),
-        Column(
-            "first_launches",
-            "First Launches",
-            "of these, first launches of a kernel or graph",
-            unit=Unit.COUNT,
-        ),
-        Column(
-            "idle_ns",
-            "Idle",
-            "time without an operation of this process on the device; from its first to its last one, or in "
-            "the selected time",
-        ),
-        Column("exposed_ns", "Exposed", "part of the idle time inside repeat launches into this stream"),
-        Column("exposed_percent", "Exposed", "the same as a share of the device's idle time"),
-        Column("host_ns", "Host Code", "idle time before repeat launches with the host outside CUDA calls"),
-        Column("first_exposed_ns", "First Exposed", "idle time inside first launches", 1),
+    "launch_exposure",
+    "GPU idle time due to launches, by stream",
+    Column("process_id", "PID", "process that launched", 2),
+    Column("device_id", "Device", "device it launched on"),
+    Column("stream_id", "Stream", "stream it launched into"),
+    Column("launches", "Launches", "calls that launched a kernel or a graph", unit=Unit.COUNT),
+    Column(
+        "first_launches", "First Launches", "of these, first launches of a kernel or graph", unit=Unit.COUNT
     ),
+    Column(
+        "idle_ns",
+        "Idle",
+        "time without an operation of this process on the device; from its first to its last one, or in "
+        "the selected time",
+    ),
+    Column("exposed_ns", "Exposed", "part of the idle time inside repeat launches into this stream"),
+    Column("exposed_percent", "Exposed", "the same as a share of the device's idle time"),
+    Column("host_ns", "Host Code", "idle time before repeat launches with the host outside CUDA calls"),
+    Column("first_exposed_ns", "First Exposed", "idle time inside first launches", 1),
 )
 
 REPORT = Report(

@@ -170,72 +170,65 @@ def _spread_columns(prefix: str, header: str, of: str) -> tuple[Column, ...]:
 
 
 SCHEMA = Schema(
-    name="launch_overhead",
-    title="Launch overhead",
-    columns=(
-        Column("launches", "Launches", "API calls that launched a kernel or a graph", 1, unit=Unit.COUNT),
-        Column(
-            "first_launches",
-            "First Launches",
-            "first launches: the first of a kernel or a graph in its process",
-            1,
-            unit=Unit.COUNT,
-        ),
-        Column(
-            "repeat_launches",
-            "Repeats",
-            "all other launches; medians, percentiles and totals are of these",
-            unit=Unit.COUNT,
-        ),
-        Column("first_api_ns", "First API", "CPU time in the calls of first launches", 1),
-        Column(
-            "first_cost_ns",
-            "First Cost",
-            "CPU time of first launches above the median repeat; of the same kernel, or of all kernels if it "
-            "has none",
-            2,
-        ),
-        Column("api_total_ns", "API Total", "CPU time in the calls of repeat launches", 3),
-        *_spread_columns("api", "API", "CPU time in one call"),
-        Column(
-            "uncontended",
-            "Uncontended",
-            "repeat launches into a stream that had been idle since before the call; latencies are of these",
-            5,
-            unit=Unit.COUNT,
-        ),
-        *_spread_columns(
-            "latency",
-            "Latency",
-            "the time from the call's start to the GPU's start, of uncontended repeat launches, "
-            "including any wait for another stream",
-        ),
-        Column("queue_total_ns", "Queue Total", "sum of the queue waits", 9),
-        Column(
-            "queue_med_ns",
-            "Queue Med",
-            "median wait for the GPU's start, after the call returned and the stream was idle",
-            4,
-        ),
-        Column("dependency_total_ns", "Dep Total", "sum of the dependency waits", 9),
-        Column(
-            "dependency_med_ns",
-            "Dep Med",
-            "median wait for earlier work in the stream, after the call returned",
-            4,
-        ),
-        Column("kernel_total_ns", "Kernel Time", "GPU time of the work of repeat launches", 9),
-        Column("kernel_med_ns", "Kernel Med", "median GPU time of the work of one repeat launch"),
-        Column(
-            "api_per_kernel",
-            "API/Kernel",
-            "API Total / Kernel Time, both of repeat launches",
-            unit=Unit.RATIO,
-        ),
-        Column(
-            "name", "Name", "kernel name; all graphs are one entry, with recorded nodes or not", kernels=True
-        ),
+    "launch_overhead",
+    "Launch overhead",
+    Column("launches", "Launches", "API calls that launched a kernel or a graph", 1, unit=Unit.COUNT),
+    Column(
+        "first_launches",
+        "First Launches",
+        "first launches: the first of a kernel or a graph in its process",
+        1,
+        unit=Unit.COUNT,
     ),
+    Column(
+        "repeat_launches",
+        "Repeats",
+        "all other launches; medians, percentiles and totals are of these",
+        unit=Unit.COUNT,
+    ),
+    Column("first_api_ns", "First API", "CPU time in the calls of first launches", 1),
+    Column(
+        "first_cost_ns",
+        "First Cost",
+        "CPU time of first launches above the median repeat; of the same kernel, or of all kernels if it "
+        "has none",
+        2,
+    ),
+    Column("api_total_ns", "API Total", "CPU time in the calls of repeat launches", 3),
+    *_spread_columns("api", "API", "CPU time in one call"),
+    Column(
+        "uncontended",
+        "Uncontended",
+        "repeat launches into a stream that had been idle since before the call; latencies are of these",
+        5,
+        unit=Unit.COUNT,
+    ),
+    *_spread_columns(
+        "latency",
+        "Latency",
+        "the time from the call's start to the GPU's start, of uncontended repeat launches, "
+        "including any wait for another stream",
+    ),
+    Column("queue_total_ns", "Queue Total", "sum of the queue waits", 9),
+    Column(
+        "queue_med_ns",
+        "Queue Med",
+        "median wait for the GPU's start, after the call returned and the stream was idle",
+        4,
+    ),
+    Column("dependency_total_ns", "Dep Total", "sum of the dependency waits", 9),
+    Column(
+        "dependency_med_ns",
+        "Dep Med",
+        "median wait for earlier work in the stream, after the call returned",
+        4,
+    ),
+    Column("kernel_total_ns", "Kernel Time", "GPU time of the work of repeat launches", 9),
+    Column("kernel_med_ns", "Kernel Med", "median GPU time of the work of one repeat launch"),
+    Column(
+        "api_per_kernel", "API/Kernel", "API Total / Kernel Time, both of repeat launches", unit=Unit.RATIO
+    ),
+    Column("name", "Name", "kernel name; all graphs are one entry, with recorded nodes or not", kernels=True),
 )
 
 REPORT = Report(

@@ -159,26 +159,24 @@ def conclude(_: Capture, data: Mapping[str, Values]) -> str:
 
 
 SCHEMA = Schema(
-    name="loops",
-    title="Loops: steps, gaps between them, work outside CUDA graphs",
-    columns=(
-        Column("loop", "Loop", "NVTX range or GPU operations that repeat", -1, is_key=True),
-        Column("steps", "Steps", "steps that count; empty outside of them", -1, unit=Unit.NUMBER),
-        Column("avg_ns", "Avg", "mean duration of a step", 3),
-        Column("med_ns", "Med", "median duration of a step", -1),
-        Column("p99_ns", "P99", "99th percentile of the durations", 2),
-        Column("gap_med_ns", "Gap Med", "median time between the GPU work of two steps", -1),
-        Column("gap_p99_ns", "Gap P99", "99th percentile of these times", 1),
-        Column("busy_percent", "Busy", "part of the steps in which a GPU worked", 4),
-        Column("gpu_time_percent", "GPU Time", "share of the GPU time of the process", 5),
-        Column(
-            "outside_graphs_percent",
-            "No Graph",
-            "GPU time of the loop that no CUDA graph launched; not known without graphs",
-            6,
-        ),
-        Column("process_id", "PID", "process of the loop", 7),
+    "loops",
+    "Loops: steps, gaps between them, work outside CUDA graphs",
+    Column("loop", "Loop", "NVTX range or GPU operations that repeat", -1, is_key=True),
+    Column("steps", "Steps", "steps that count; empty outside of them", -1, unit=Unit.NUMBER),
+    Column("avg_ns", "Avg", "mean duration of a step", 3),
+    Column("med_ns", "Med", "median duration of a step", -1),
+    Column("p99_ns", "P99", "99th percentile of the durations", 2),
+    Column("gap_med_ns", "Gap Med", "median time between the GPU work of two steps", -1),
+    Column("gap_p99_ns", "Gap P99", "99th percentile of these times", 1),
+    Column("busy_percent", "Busy", "part of the steps in which a GPU worked", 4),
+    Column("gpu_time_percent", "GPU Time", "share of the GPU time of the process", 5),
+    Column(
+        "outside_graphs_percent",
+        "No Graph",
+        "GPU time of the loop that no CUDA graph launched; not known without graphs",
+        6,
     ),
+    Column("process_id", "PID", "process of the loop", 7),
 )
 
 REPORT = Report(

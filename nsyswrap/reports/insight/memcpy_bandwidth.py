@@ -149,71 +149,67 @@ def conclude(_: Capture, data: Mapping[str, Values]) -> str:
 
 
 SCHEMA = Schema(
-    name="memcpy_bandwidth",
-    title="Copy bandwidth by direction, memory and size",
-    columns=(
-        Column("operation", "Operation", "direction of the copy, or memset"),
-        Column("src_kind", "Src Kind", "kind of memory copied from; missing for migrations"),
-        Column("dst_kind", "Dst Kind", "kind of memory copied to, or set; missing for migrations"),
-        Column(
-            "up_to",
-            "Size <=",
-            "largest size of an operation in the row; missing for migrations, which share one row",
-        ),
-        Column("count", "Count", "number of operations"),
-        Column(
-            "total_bytes",
-            "Size",
-            "sum of the bytes; a partly selected operation counts in proportion to its time",
-        ),
-        TOTAL_TIME,
-        Column(
-            "bandwidth_bytes_per_s",
-            "Bandwidth",
-            "sum of bytes / sum of durations, without excluded operations; 1 GB is 10^9",
-        ),
-        Column("link_percent", "Of Peak", "bandwidth as a share of the peak bandwidth", 2),
-        Column(
-            "async_pageable",
-            "Pageable Async",
-            "asynchronous calls on pageable memory: they block the host during the copy to a buffer, "
-            "or the whole copy",
-            3,
-            unit=Unit.COUNT,
-        ),
-        Column(
-            "async_pageable_ns", "Pageable API", "CPU time in the asynchronous calls on pageable memory", 4
-        ),
-        Column(
-            "overlap_ns",
-            "Overlapped",
-            "part of the total time overlapped with a kernel or graph of the same process on the device",
-            5,
-        ),
-        Column(
-            "left_out",
-            "Excluded",
-            "operations without a bandwidth: they took no time, or their time is not the transfer's",
-            6,
-            unit=Unit.COUNT,
-        ),
-        Column(
-            "link_bytes_per_s",
-            "Peak Bandwidth",
-            "peak bandwidth of the GPU's memory: half of it for copies inside a GPU, all for memsets; "
-            "missing for transfers with the host or another GPU, whose link exports do not name",
-            7,
-        ),
-        Column(
-            "aggregate_bytes_per_s",
-            "Aggregate Bandwidth",
-            "sum of bytes / time with at least one of the operations in progress, per device",
-            8,
-        ),
-        Column("med_bandwidth_bytes_per_s", "Median Bandwidth", "median bandwidth of one whole operation", 9),
-        Column("med_bytes", "Median Size", "median size of one whole operation", 10),
-        Column("med_ns", "Median Time", "median duration of one whole operation", 11),
+    "memcpy_bandwidth",
+    "Copy bandwidth by direction, memory and size",
+    Column("operation", "Operation", "direction of the copy, or memset"),
+    Column("src_kind", "Src Kind", "kind of memory copied from; missing for migrations"),
+    Column("dst_kind", "Dst Kind", "kind of memory copied to, or set; missing for migrations"),
+    Column(
+        "up_to",
+        "Size <=",
+        "largest size of an operation in the row; missing for migrations, which share one row",
     ),
+    Column("count", "Count", "number of operations"),
+    Column(
+        "total_bytes",
+        "Size",
+        "sum of the bytes; a partly selected operation counts in proportion to its time",
+    ),
+    TOTAL_TIME,
+    Column(
+        "bandwidth_bytes_per_s",
+        "Bandwidth",
+        "sum of bytes / sum of durations, without excluded operations; 1 GB is 10^9",
+    ),
+    Column("link_percent", "Of Peak", "bandwidth as a share of the peak bandwidth", 2),
+    Column(
+        "async_pageable",
+        "Pageable Async",
+        "asynchronous calls on pageable memory: they block the host during the copy to a buffer, "
+        "or the whole copy",
+        3,
+        unit=Unit.COUNT,
+    ),
+    Column("async_pageable_ns", "Pageable API", "CPU time in the asynchronous calls on pageable memory", 4),
+    Column(
+        "overlap_ns",
+        "Overlapped",
+        "part of the total time overlapped with a kernel or graph of the same process on the device",
+        5,
+    ),
+    Column(
+        "left_out",
+        "Excluded",
+        "operations without a bandwidth: they took no time, or their time is not the transfer's",
+        6,
+        unit=Unit.COUNT,
+    ),
+    Column(
+        "link_bytes_per_s",
+        "Peak Bandwidth",
+        "peak bandwidth of the GPU's memory: half of it for copies inside a GPU, all for memsets; "
+        "missing for transfers with the host or another GPU, whose link exports do not name",
+        7,
+    ),
+    Column(
+        "aggregate_bytes_per_s",
+        "Aggregate Bandwidth",
+        "sum of bytes / time with at least one of the operations in progress, per device",
+        8,
+    ),
+    Column("med_bandwidth_bytes_per_s", "Median Bandwidth", "median bandwidth of one whole operation", 9),
+    Column("med_bytes", "Median Size", "median size of one whole operation", 10),
+    Column("med_ns", "Median Time", "median duration of one whole operation", 11),
 )
 
 REPORT = Report(

@@ -113,23 +113,21 @@ def conclude(_: Capture, data: Mapping[str, Values]) -> str:
 
 
 SCHEMA = Schema(
-    name="module_budget",
-    title="Step time by module or NVTX range",
-    columns=(
-        Column("module", "Module", "module, or path of NVTX ranges, that the time belongs to", -1),
-        Column("time_percent", "Time", "share of the time of the device", -1),
-        Column("per_step_ns", "Time by Step", "mean time in a steady step", -1),
-        Column("total_ns", "Total Time", "time in all steady steps, idle time included", 3),
-        Column("compute_ns", "Compute", "kernels and graphs that do not communicate", 1),
-        Column("communication_ns", "Exposed Comm", "communication kernels without compute", 4),
-        Column("copy_ns", "Exposed Copy", "copies, memsets or migrations without a kernel", 4),
-        Column("idle_ns", "Idle", "time without any operation, which its operations ended", 1),
-        Column("backward_ns", "Backward", "part of the total time: before or in a backward pass", 2),
-        Column("process_id", "PID", "process of the step", 7),
-        Column("device_id", "Device", "device of the process", 6),
-        FLOP_PER_S,
-        PEAK_PERCENT,
-    ),
+    "module_budget",
+    "Step time by module or NVTX range",
+    Column("module", "Module", "module, or path of NVTX ranges, that the time belongs to", -1),
+    Column("time_percent", "Time", "share of the time of the device", -1),
+    Column("per_step_ns", "Time by Step", "mean time in a steady step", -1),
+    Column("total_ns", "Total Time", "time in all steady steps, idle time included", 3),
+    Column("compute_ns", "Compute", "kernels and graphs that do not communicate", 1),
+    Column("communication_ns", "Exposed Comm", "communication kernels without compute", 4),
+    Column("copy_ns", "Exposed Copy", "copies, memsets or migrations without a kernel", 4),
+    Column("idle_ns", "Idle", "time without any operation, which its operations ended", 1),
+    Column("backward_ns", "Backward", "part of the total time: before or in a backward pass", 2),
+    Column("process_id", "PID", "process of the step", 7),
+    Column("device_id", "Device", "device of the process", 6),
+    FLOP_PER_S,
+    PEAK_PERCENT,
 )
 
 REPORT = Report(

@@ -85,21 +85,19 @@ def _fused(capture: Capture, names: Sequence[str | None]) -> list[str | None]:
 
 
 SCHEMA = Schema(
-    name="module_kern_sum",
-    title="Kernel time by module and operation",
-    columns=(
-        Column("module", "Module", "module, or path of NVTX ranges, that the kernel belongs to", -1),
-        Column("phase", "Phase", "forward or backward; empty: neither"),
-        Column("operation", "Operation", "operation of PyTorch; of a backward its forward", 1),
-        Column("shapes", "Shapes", "shapes of the inputs of the operation", 5),
-        Column("instances", "Instances", "executions, graph nodes included", 3, unit=Unit.COUNT),
-        TIME_PERCENT,
-        TOTAL_TIME,
-        Column("avg_ns", "Avg", "arithmetic mean of the durations", 2),
-        Column("name", "Name", "kernel name (demangled, base or mangled)", kernels=True),
-        FLOP_PER_S,
-        PEAK_PERCENT,
-    ),
+    "module_kern_sum",
+    "Kernel time by module and operation",
+    Column("module", "Module", "module, or path of NVTX ranges, that the kernel belongs to", -1),
+    Column("phase", "Phase", "forward or backward; empty: neither"),
+    Column("operation", "Operation", "operation of PyTorch; of a backward its forward", 1),
+    Column("shapes", "Shapes", "shapes of the inputs of the operation", 5),
+    Column("instances", "Instances", "executions, graph nodes included", 3, unit=Unit.COUNT),
+    TIME_PERCENT,
+    TOTAL_TIME,
+    Column("avg_ns", "Avg", "arithmetic mean of the durations", 2),
+    Column("name", "Name", "kernel name (demangled, base or mangled)", kernels=True),
+    FLOP_PER_S,
+    PEAK_PERCENT,
 )
 
 REPORT = Report(

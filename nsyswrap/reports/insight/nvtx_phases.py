@@ -127,29 +127,23 @@ def _ranges(capture: Capture) -> tuple[Spans, NDArray[Any], list[str | None]]:
 
 
 SCHEMA = Schema(
-    name="nvtx_phases",
-    title="Launches and GPU time in NVTX ranges",
-    columns=(
-        Column("range", "Range", "name of the NVTX range"),
-        Column("instances", "Instances", "number of ranges with this name", unit=Unit.COUNT),
-        Column("launches", "Launches", "launch calls per instance (mean)", unit=Unit.RATIO),
-        Column("range_med_ns", "Range Med", "median duration of the range on the CPU"),
-        Column("api_med_ns", "API Med", "time in launch calls, median per instance"),
-        Column(
-            "queued_med_ns",
-            "Queued Med",
-            "time of the range with a launch waiting for its GPU work to start, median per instance",
-            2,
-        ),
-        Column(
-            "kernel_med_ns", "Kernel Med", "GPU time of the launched kernels and graphs, median per instance"
-        ),
-        Column("copy_med_ns", "Copy Med", "GPU time of the launched copies and memsets, median per instance"),
-        Column(
-            "sync_med_ns",
-            "Sync Med",
-            "time of the range's thread in synchronizing calls, median per instance",
-        ),
+    "nvtx_phases",
+    "Launches and GPU time in NVTX ranges",
+    Column("range", "Range", "name of the NVTX range"),
+    Column("instances", "Instances", "number of ranges with this name", unit=Unit.COUNT),
+    Column("launches", "Launches", "launch calls per instance (mean)", unit=Unit.RATIO),
+    Column("range_med_ns", "Range Med", "median duration of the range on the CPU"),
+    Column("api_med_ns", "API Med", "time in launch calls, median per instance"),
+    Column(
+        "queued_med_ns",
+        "Queued Med",
+        "time of the range with a launch waiting for its GPU work to start, median per instance",
+        2,
+    ),
+    Column("kernel_med_ns", "Kernel Med", "GPU time of the launched kernels and graphs, median per instance"),
+    Column("copy_med_ns", "Copy Med", "GPU time of the launched copies and memsets, median per instance"),
+    Column(
+        "sync_med_ns", "Sync Med", "time of the range's thread in synchronizing calls, median per instance"
     ),
 )
 

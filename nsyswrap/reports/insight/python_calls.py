@@ -101,17 +101,15 @@ def _rows(calls: _Calls, sites: CallSites) -> Iterator[_Row]:
 
 
 SCHEMA = Schema(
-    name="python_calls",
-    title="Python lines that launched kernels and waited",
-    columns=(
-        Column("kind", "Kind", f"{LAUNCH} or {WAIT}"),
-        Column("calls", "Calls", "kernels, or calls that waited", 2, unit=Unit.COUNT),
-        Column("total_ns", "Total Time", "time of the kernels on the GPU, or of the calls on the host"),
-        Column("time_percent", "Time", "share of the time of the kernel or call", 3),
-        Column("site", "Python Line", "innermost line outside of libraries"),
-        Column("innermost", "Innermost", "line that called CUDA, that with the longest call", 4),
-        Column("name", "Name", "kernel or CUDA API call", kernels=True),
-    ),
+    "python_calls",
+    "Python lines that launched kernels and waited",
+    Column("kind", "Kind", f"{LAUNCH} or {WAIT}"),
+    Column("calls", "Calls", "kernels, or calls that waited", 2, unit=Unit.COUNT),
+    Column("total_ns", "Total Time", "time of the kernels on the GPU, or of the calls on the host"),
+    Column("time_percent", "Time", "share of the time of the kernel or call", 3),
+    Column("site", "Python Line", "innermost line outside of libraries"),
+    Column("innermost", "Innermost", "line that called CUDA, that with the longest call", 4),
+    Column("name", "Name", "kernel or CUDA API call", kernels=True),
 )
 
 REPORT = Report(

@@ -300,49 +300,39 @@ def _gil_column(state: str, header: str, meaning: str) -> Column:
 
 
 SCHEMA = Schema(
-    name="step_budget",
-    title="Step time: compute, exposed communication and copies, idle by cause",
-    columns=(
-        Column(
-            "row",
-            "Row",
-            "whole capture from first to last operation (or selected part), steady part, median step, "
-            "or one step",
-        ),
-        Column("step", "Step", "number of the step, from 0 over the whole process", -1, unit=Unit.NUMBER),
-        Column(
-            "mark", "Mark", "warm-up, outlier, or left out of the steady part for another reason; else empty"
-        ),
-        Column("process_id", "PID", "process of the step", 7),
-        Column("device_id", "Device", "device of the process", 2),
-        Column("start_ns", "Start", "start of the step, or of the part", 8),
-        Column("duration_ns", "Duration", "from the end of the step before to its own", -1),
-        Column("busy_ns", "Busy", "time with at least one operation of the process on the device", -1),
-        Column("compute_ns", "Compute", "time with a kernel or graph that does not communicate", 1),
-        *(_class_column(state) for state in COMPUTE),
-        Column(STATE_COLUMNS[COMMUNICATION], "Exposed Comm", "communication kernels without compute", 1),
-        Column(STATE_COLUMNS[MEMCPY], "Exposed Copy", "copies, memsets or migrations without a kernel", 1),
-        Column("idle_ns", "Idle", "time without any operation of the process on the device", -1),
-        *(
-            Column(f"idle_{cause}_ns", header, f"part of the idle time: {meaning}", drop_order)
-            for cause, (header, drop_order, meaning) in _IDLE.items()
-        ),
-        Column(
-            "communication_overlapped_ns",
-            "Overlapped Comm",
-            "communication kernels overlapped with compute",
-            6,
-        ),
-        Column(
-            "copy_overlapped_ns",
-            "Overlapped Copy",
-            "copies, memsets or migrations overlapped with a kernel",
-            6,
-        ),
-        *(_gil_column(state, *texts) for state, texts in _GIL_TEXTS.items()),
-        Column("host_window_ns", "Host", "the step's window on the host, up to the start of the next one"),
-        Column("runs_ahead_ns", "Runs Ahead By", "from the end of this window until the GPU work is done"),
+    "step_budget",
+    "Step time: compute, exposed communication and copies, idle by cause",
+    Column(
+        "row",
+        "Row",
+        "whole capture from first to last operation (or selected part), steady part, median step, "
+        "or one step",
     ),
+    Column("step", "Step", "number of the step, from 0 over the whole process", -1, unit=Unit.NUMBER),
+    Column("mark", "Mark", "warm-up, outlier, or left out of the steady part for another reason; else empty"),
+    Column("process_id", "PID", "process of the step", 7),
+    Column("device_id", "Device", "device of the process", 2),
+    Column("start_ns", "Start", "start of the step, or of the part", 8),
+    Column("duration_ns", "Duration", "from the end of the step before to its own", -1),
+    Column("busy_ns", "Busy", "time with at least one operation of the process on the device", -1),
+    Column("compute_ns", "Compute", "time with a kernel or graph that does not communicate", 1),
+    *(_class_column(state) for state in COMPUTE),
+    Column(STATE_COLUMNS[COMMUNICATION], "Exposed Comm", "communication kernels without compute", 1),
+    Column(STATE_COLUMNS[MEMCPY], "Exposed Copy", "copies, memsets or migrations without a kernel", 1),
+    Column("idle_ns", "Idle", "time without any operation of the process on the device", -1),
+    *(
+        Column(f"idle_{cause}_ns", header, f"part of the idle time: {meaning}", drop_order)
+        for cause, (header, drop_order, meaning) in _IDLE.items()
+    ),
+    Column(
+        "communication_overlapped_ns", "Overlapped Comm", "communication kernels overlapped with compute", 6
+    ),
+    Column(
+        "copy_overlapped_ns", "Overlapped Copy", "copies, memsets or migrations overlapped with a kernel", 6
+    ),
+    *(_gil_column(state, *texts) for state, texts in _GIL_TEXTS.items()),
+    Column("host_window_ns", "Host", "the step's window on the host, up to the start of the next one"),
+    Column("runs_ahead_ns", "Runs Ahead By", "from the end of this window until the GPU work is done"),
 )
 
 REPORT = Report(SCHEMA, needs=(KINDS,), compute=compute, reads=READS, conclude=conclude, judges_steps=True)

@@ -189,72 +189,70 @@ def _weight(row: Mapping[str, Any], instances: int) -> tuple[bool, bool, bool, f
 
 
 SCHEMA = Schema(
-    name="timing_audit",
-    title="NVTX timing check",
-    columns=(
-        Column("range", "Range", "name of the NVTX range, as --nvtx takes it: NAME@DOMAIN"),
-        Column(
-            "phase",
-            "Phase",
-            "warm-up: contains the first launch of a kernel in its process, or loads a module; else steady",
-        ),
-        Column(
-            "verdict",
-            "Verdict",
-            "complete: from an idle GPU to the end of its own work; launch only: ends before its own "
-            "work; includes earlier work: earlier launches were still running; mixed: both (from "
-            f"{TOLERANCE_NS} ns on)",
-        ),
-        Column("instances", "Instances", "ranges of this name, phase and verdict", unit=Unit.COUNT),
-        Column("launches", "Launches", "calls per instance that started GPU work (mean)", 3, unit=Unit.RATIO),
-        Column("host_med_ns", "Host Med", "median duration of the range on the CPU"),
-        Column("host_p95_ns", "Host P95", "95th percentile of these durations", 8),
-        Column(
-            "should_med_ns",
-            "Expected",
-            "median time from the start to the end of the range and its own work, without waiting for "
-            "earlier work",
-        ),
-        Column(
-            "error_med_percent",
-            "Error",
-            "median deviation of the range from the expected time; negative: too short",
-        ),
-        Column(
-            "reported_med_ns",
-            "Reported",
-            "median host time that the program measured itself, by nsyswrap.measure",
-            2,
-        ),
-        Column("events_med_ns", "CUDA Events", "median time between the CUDA events of nsyswrap.measure", 2),
-        Column("api_med_ns", "API Med", "median time of the range's thread in CUDA calls", 6),
-        Column("sync_med_ns", "Sync Med", "median part of that in synchronizing calls", 4),
-        Column("own_gpu_med_ns", "GPU Time", "median sum of the durations of its own GPU work", 1),
-        Column(
-            "own_busy_med_ns",
-            "GPU Busy",
-            "median time with own GPU work running; less than GPU Time if it overlaps",
-            9,
-        ),
-        Column(
-            "own_end_after_med_ns",
-            "Overrun",
-            "median time from the end of the range to the end of its own GPU work; negative: the work "
-            "ended first",
-            1,
-        ),
-        Column(
-            "earlier_med_ns",
-            "Earlier Work",
-            "median time from the start of the range until earlier work of its thread or streams ended",
-            2,
-        ),
-        Column(
-            "other_gpu_med_ns",
-            "Other GPU Work",
-            "median time with work of other threads or processes on the same devices",
-            5,
-        ),
+    "timing_audit",
+    "NVTX timing check",
+    Column("range", "Range", "name of the NVTX range, as --nvtx takes it: NAME@DOMAIN"),
+    Column(
+        "phase",
+        "Phase",
+        "warm-up: contains the first launch of a kernel in its process, or loads a module; else steady",
+    ),
+    Column(
+        "verdict",
+        "Verdict",
+        "complete: from an idle GPU to the end of its own work; launch only: ends before its own "
+        "work; includes earlier work: earlier launches were still running; mixed: both (from "
+        f"{TOLERANCE_NS} ns on)",
+    ),
+    Column("instances", "Instances", "ranges of this name, phase and verdict", unit=Unit.COUNT),
+    Column("launches", "Launches", "calls per instance that started GPU work (mean)", 3, unit=Unit.RATIO),
+    Column("host_med_ns", "Host Med", "median duration of the range on the CPU"),
+    Column("host_p95_ns", "Host P95", "95th percentile of these durations", 8),
+    Column(
+        "should_med_ns",
+        "Expected",
+        "median time from the start to the end of the range and its own work, without waiting for "
+        "earlier work",
+    ),
+    Column(
+        "error_med_percent",
+        "Error",
+        "median deviation of the range from the expected time; negative: too short",
+    ),
+    Column(
+        "reported_med_ns",
+        "Reported",
+        "median host time that the program measured itself, by nsyswrap.measure",
+        2,
+    ),
+    Column("events_med_ns", "CUDA Events", "median time between the CUDA events of nsyswrap.measure", 2),
+    Column("api_med_ns", "API Med", "median time of the range's thread in CUDA calls", 6),
+    Column("sync_med_ns", "Sync Med", "median part of that in synchronizing calls", 4),
+    Column("own_gpu_med_ns", "GPU Time", "median sum of the durations of its own GPU work", 1),
+    Column(
+        "own_busy_med_ns",
+        "GPU Busy",
+        "median time with own GPU work running; less than GPU Time if it overlaps",
+        9,
+    ),
+    Column(
+        "own_end_after_med_ns",
+        "Overrun",
+        "median time from the end of the range to the end of its own GPU work; negative: the work "
+        "ended first",
+        1,
+    ),
+    Column(
+        "earlier_med_ns",
+        "Earlier Work",
+        "median time from the start of the range until earlier work of its thread or streams ended",
+        2,
+    ),
+    Column(
+        "other_gpu_med_ns",
+        "Other GPU Work",
+        "median time with work of other threads or processes on the same devices",
+        5,
     ),
 )
 

@@ -169,46 +169,44 @@ def conclude(capture: Capture, _: Mapping[str, Values]) -> str:
 
 
 SCHEMA = Schema(
-    name="um_migrations",
-    title="Unified memory migrations",
-    columns=(
-        Column("event", "Event", "direction of the migrations, or page faults"),
-        Column("cause", "Cause", "cause of the migration; speculative: the driver expected a fault"),
-        Column("count", "Count", "number of migrations, or of page faults"),
-        Column("total_bytes", "Size", "sum of the bytes migrated"),
-        TOTAL_TIME,
-        Column("bandwidth_bytes_per_s", "Bandwidth", "sum of bytes / sum of durations; 1 GB is 10^9"),
-        Column(
-            "overlap_ns",
-            "Overlapped",
-            "part of the total time overlapped with a kernel or graph of the same process on the device",
-            1,
-        ),
-        Column(
-            "pages",
-            "Pages",
-            "distinct pages of 4 KiB that migrated, or that the CPU faulted on",
-            2,
-            unit=Unit.COUNT,
-        ),
-        Column(
-            "returned_pages",
-            "Returned Pages",
-            "pages that also migrated in the other direction",
-            3,
-            unit=Unit.COUNT,
-        ),
-        Column(
-            "bounced_pages",
-            "Bounced Pages",
-            "pages that migrated this way more than once, and also the other way",
-            4,
-            unit=Unit.COUNT,
-        ),
-        Column("med_bytes", "Median Size", "median size of one migration", 5),
-        Column("device_id", "Device", "GPU that the pages migrated to or from", 6),
-        Column("process_id", "PID", "process of the pages", 7),
+    "um_migrations",
+    "Unified memory migrations",
+    Column("event", "Event", "direction of the migrations, or page faults"),
+    Column("cause", "Cause", "cause of the migration; speculative: the driver expected a fault"),
+    Column("count", "Count", "number of migrations, or of page faults"),
+    Column("total_bytes", "Size", "sum of the bytes migrated"),
+    TOTAL_TIME,
+    Column("bandwidth_bytes_per_s", "Bandwidth", "sum of bytes / sum of durations; 1 GB is 10^9"),
+    Column(
+        "overlap_ns",
+        "Overlapped",
+        "part of the total time overlapped with a kernel or graph of the same process on the device",
+        1,
     ),
+    Column(
+        "pages",
+        "Pages",
+        "distinct pages of 4 KiB that migrated, or that the CPU faulted on",
+        2,
+        unit=Unit.COUNT,
+    ),
+    Column(
+        "returned_pages",
+        "Returned Pages",
+        "pages that also migrated in the other direction",
+        3,
+        unit=Unit.COUNT,
+    ),
+    Column(
+        "bounced_pages",
+        "Bounced Pages",
+        "pages that migrated this way more than once, and also the other way",
+        4,
+        unit=Unit.COUNT,
+    ),
+    Column("med_bytes", "Median Size", "median size of one migration", 5),
+    Column("device_id", "Device", "GPU that the pages migrated to or from", 6),
+    Column("process_id", "PID", "process of the pages", 7),
 )
 
 REPORT = Report(

@@ -19,9 +19,9 @@ def compute(capture: Capture) -> Result:
 
 
 SCHEMA = Schema(
-    name="cuda_api_gpu_sum",
-    title="CUDA Summary (API/Kernels/MemOps)",
-    columns=time_columns(
+    "cuda_api_gpu_sum",
+    "CUDA Summary (API/Kernels/MemOps)",
+    *time_columns(
         Column("instances", "Instances", "number of calls or executions", unit=Unit.COUNT),
         Column("category", "Category", "CUDA_API, CUDA_KERNEL or MEMORY_OPER", 6),
         Column(

@@ -19,9 +19,9 @@ def compute(capture: Capture) -> Result:
 
 
 SCHEMA = Schema(
-    name="cuda_api_sum",
-    title="CUDA API Summary",
-    columns=time_columns(
+    "cuda_api_sum",
+    "CUDA API Summary",
+    *time_columns(
         Column("calls", "Num Calls", "number of calls", unit=Unit.COUNT),
         Column("name", "Name", "API function, without a version suffix of four digits"),
     ),

@@ -40,15 +40,13 @@ def compute(capture: Capture, rows: int, process: int, thread: int) -> Result:
 
 
 SCHEMA = Schema(
-    name="cuda_api_sync",
-    title="CUDA Synchronization APIs",
-    columns=(
-        Column("duration_ns", "Duration", "time the host waited in the call"),
-        Column("start_ns", "Start", "when the call began", 1),
-        Column("process_id", "PID", "process that waited"),
-        Column("thread_id", "TID", "thread that waited"),
-        Column("api_name", "API Name", "API function, with its version"),
-    ),
+    "cuda_api_sync",
+    "CUDA Synchronization APIs",
+    Column("duration_ns", "Duration", "time the host waited in the call"),
+    Column("start_ns", "Start", "when the call began", 1),
+    Column("process_id", "PID", "process that waited"),
+    Column("thread_id", "TID", "thread that waited"),
+    Column("api_name", "API Name", "API function, with its version"),
 )
 
 REPORT = Report(

@@ -47,19 +47,17 @@ def _threads(capture: Capture, global_tids: NDArray[np.int64]) -> dict[str, Valu
 
 
 SCHEMA = Schema(
-    name="cuda_api_trace",
-    title="CUDA API Trace",
-    columns=(
-        Column("start_ns", "Start", "when the call began"),
-        Column("duration_ns", "Duration", "CPU time in the call"),
-        Column("name", "Name", "API function, without a version suffix of four digits"),
-        Column("return_value", "Result", "what the function returned; 0 is success", unit=Unit.NUMBER),
-        Column("correlation_id", "CorrID", "what the call shares with the operations it started", 3),
-        Column("process_id", "Pid", "process that called", 2),
-        Column("thread_id", "Tid", "thread that called", 1),
-        Column("thread_priority", "T-Pri", "priority of the thread", 4, unit=Unit.NUMBER),
-        Column("thread_name", "Thread Name", "name of the thread"),
-    ),
+    "cuda_api_trace",
+    "CUDA API Trace",
+    Column("start_ns", "Start", "when the call began"),
+    Column("duration_ns", "Duration", "CPU time in the call"),
+    Column("name", "Name", "API function, without a version suffix of four digits"),
+    Column("return_value", "Result", "what the function returned; 0 is success", unit=Unit.NUMBER),
+    Column("correlation_id", "CorrID", "what the call shares with the operations it started", 3),
+    Column("process_id", "Pid", "process that called", 2),
+    Column("thread_id", "Tid", "thread that called", 1),
+    Column("thread_priority", "T-Pri", "priority of the thread", 4, unit=Unit.NUMBER),
+    Column("thread_name", "Thread Name", "name of the thread"),
 )
 
 REPORT = Report(

@@ -28,9 +28,9 @@ def compute(capture: Capture) -> Result:
 
 
 SCHEMA = Schema(
-    name="cuda_gpu_kern_gb_sum",
-    title="CUDA GPU Kernel/Grid/Block Summary",
-    columns=time_columns(
+    "cuda_gpu_kern_gb_sum",
+    "CUDA GPU Kernel/Grid/Block Summary",
+    *time_columns(
         Column("instances", "Instances", "number of executions, graph nodes included", unit=Unit.COUNT),
         Column("grid_xyz", "GridXYZ", "blocks in the grid, by dimension"),
         Column("block_xyz", "BlockXYZ", "threads in a block, by dimension"),

@@ -15,9 +15,9 @@ def compute(capture: Capture) -> Result:
 
 
 SCHEMA = Schema(
-    name="cuda_gpu_kern_sum",
-    title="CUDA GPU Kernel Summary",
-    columns=time_columns(
+    "cuda_gpu_kern_sum",
+    "CUDA GPU Kernel Summary",
+    *time_columns(
         Column("instances", "Instances", "number of executions, graph nodes included", unit=Unit.COUNT),
         Column("name", "Name", "kernel name (demangled, base or mangled)", kernels=True),
     ),

@@ -25,14 +25,12 @@ def compute(capture: Capture) -> Result:
 
 
 SCHEMA = Schema(
-    name="cuda_gpu_mem_size_sum",
-    title="CUDA GPU MemOps Summary (by Size)",
-    columns=(
-        Column("total_bytes", "Total", "sum of the bytes"),
-        Column("count", "Count", "number of operations"),
-        *stat_columns(unit=Unit.BYTES, of="the sizes"),
-        Column("operation", "Operation", "direction of the copy, or memset"),
-    ),
+    "cuda_gpu_mem_size_sum",
+    "CUDA GPU MemOps Summary (by Size)",
+    Column("total_bytes", "Total", "sum of the bytes"),
+    Column("count", "Count", "number of operations"),
+    *stat_columns(unit=Unit.BYTES, of="the sizes"),
+    Column("operation", "Operation", "direction of the copy, or memset"),
 )
 
 REPORT = Report(

@@ -14,9 +14,9 @@ def compute(capture: Capture) -> Result:
 
 
 SCHEMA = Schema(
-    name="cuda_gpu_mem_time_sum",
-    title="CUDA GPU MemOps Summary (by Time)",
-    columns=time_columns(
+    "cuda_gpu_mem_time_sum",
+    "CUDA GPU MemOps Summary (by Time)",
+    *time_columns(
         Column("count", "Count", "number of operations"),
         Column("operation", "Operation", "direction of the copy, or memset"),
     ),

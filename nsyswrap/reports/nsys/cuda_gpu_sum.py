@@ -18,9 +18,9 @@ def compute(capture: Capture) -> Result:
 
 
 SCHEMA = Schema(
-    name="cuda_gpu_sum",
-    title="CUDA GPU Summary (Kernels/MemOps)",
-    columns=time_columns(
+    "cuda_gpu_sum",
+    "CUDA GPU Summary (Kernels/MemOps)",
+    *time_columns(
         Column("instances", "Instances", "number of executions", unit=Unit.COUNT),
         Column("category", "Category", "CUDA_KERNEL or MEMORY_OPER", 6),
         Column("operation", "Operation", "kernel name, direction of the copy, or memset", kernels=True),

@@ -112,41 +112,35 @@ def _moved(capture: Capture, kind: str) -> dict[str, NDArray[Any]]:
 
 
 SCHEMA = Schema(
-    name="cuda_gpu_trace",
-    title="CUDA GPU Trace",
-    columns=(
-        Column("start_ns", "Start", "when the operation began on the GPU"),
-        Column("duration_ns", "Duration", "GPU time of the operation"),
-        Column("correlation_id", "CorrId", "correlation id, also of the API call behind it", 6),
-        *(
-            Column(
-                f"{field}_{axis}",
-                f"{header}{axis.upper()}",
-                f"{what} in dimension {axis}",
-                5,
-                unit=Unit.COUNT,
-            )
-            for field, header, what in (("grid", "Grd", "blocks"), ("block", "Blk", "threads of a block"))
-            for axis in "xyz"
-        ),
-        Column("registers_per_thread", "Reg/Trd", "registers of each thread", 7, unit=Unit.COUNT),
-        Column("static_shared_bytes", "StcSMem", "shared memory the kernel declares", 7),
-        Column("dynamic_shared_bytes", "DymSMem", "shared memory the launch asked for", 7),
-        Column("size_bytes", "Bytes", "what a copy moved or a memset wrote"),
+    "cuda_gpu_trace",
+    "CUDA GPU Trace",
+    Column("start_ns", "Start", "when the operation began on the GPU"),
+    Column("duration_ns", "Duration", "GPU time of the operation"),
+    Column("correlation_id", "CorrId", "correlation id, also of the API call behind it", 6),
+    *(
         Column(
-            "throughput_bytes_per_s",
-            "Throughput",
-            "nsys' throughput, low by up to one part in as many as such operations fit into a second",
-            1,
-        ),
-        Column("src_mem_kind", "SrcMemKd", "memory a copy read, or a memset wrote", 4),
-        Column("dst_mem_kind", "DstMemKd", "memory a copy wrote", 4),
-        Column("device", "Device", "name and number of the GPU", 2),
-        Column("context_id", "Ctx", "CUDA context", 8),
-        Column("green_context_id", "GreenCtx", "green context, where there is one", 9),
-        Column("stream_id", "Strm", "CUDA stream", 3),
-        Column("name", "Name", "kernel name, direction of the copy, or memset", kernels=True),
+            f"{field}_{axis}", f"{header}{axis.upper()}", f"{what} in dimension {axis}", 5, unit=Unit.COUNT
+        )
+        for field, header, what in (("grid", "Grd", "blocks"), ("block", "Blk", "threads of a block"))
+        for axis in "xyz"
     ),
+    Column("registers_per_thread", "Reg/Trd", "registers of each thread", 7, unit=Unit.COUNT),
+    Column("static_shared_bytes", "StcSMem", "shared memory the kernel declares", 7),
+    Column("dynamic_shared_bytes", "DymSMem", "shared memory the launch asked for", 7),
+    Column("size_bytes", "Bytes", "what a copy moved or a memset wrote"),
+    Column(
+        "throughput_bytes_per_s",
+        "Throughput",
+        "nsys' throughput, low by up to one part in as many as such operations fit into a second",
+        1,
+    ),
+    Column("src_mem_kind", "SrcMemKd", "memory a copy read, or a memset wrote", 4),
+    Column("dst_mem_kind", "DstMemKd", "memory a copy wrote", 4),
+    Column("device", "Device", "name and number of the GPU", 2),
+    Column("context_id", "Ctx", "CUDA context", 8),
+    Column("green_context_id", "GreenCtx", "green context, where there is one", 9),
+    Column("stream_id", "Strm", "CUDA stream", 3),
+    Column("name", "Name", "kernel name, direction of the copy, or memset", kernels=True),
 )
 
 REPORT = Report(

@@ -64,18 +64,16 @@ def _total(columns: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
 
 
 SCHEMA = Schema(
-    name="cuda_kern_exec_sum",
-    title="CUDA Kernel Launch & Exec Time Summary",
-    columns=(
-        Column("process_id", "PID", "process that launched"),
-        Column("thread_id", "TID", "thread that launched", 4),
-        Column("device_id", "DevId", "device the kernel ran on", 3),
-        Column("count", "Count", "number of executions"),
-        Column("queue_count", "QCount", "executions that began after their call returned", 1),
-        *(column for prefix, header, of in PHASES for column in stat_columns(prefix, header, of=of)),
-        Column("api_name", "API Name", "API function that launched"),
-        Column("kernel_name", "Kernel Name", "kernel name", kernels=True),
-    ),
+    "cuda_kern_exec_sum",
+    "CUDA Kernel Launch & Exec Time Summary",
+    Column("process_id", "PID", "process that launched"),
+    Column("thread_id", "TID", "thread that launched", 4),
+    Column("device_id", "DevId", "device the kernel ran on", 3),
+    Column("count", "Count", "number of executions"),
+    Column("queue_count", "QCount", "executions that began after their call returned", 1),
+    *(column for prefix, header, of in PHASES for column in stat_columns(prefix, header, of=of)),
+    Column("api_name", "API Name", "API function that launched"),
+    Column("kernel_name", "Kernel Name", "kernel name", kernels=True),
 )
 
 REPORT = Report(

@@ -65,24 +65,22 @@ def _pairs(capture: Capture) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 SCHEMA = Schema(
-    name="cuda_kern_exec_trace",
-    title="CUDA Kernel Launch & Exec Time Trace",
-    columns=(
-        Column("api_start_ns", "API Start", "when the launch call began"),
-        Column("api_ns", "API Dur", "CPU time in the launch call"),
-        Column("queue_start_ns", "Queue Start", "when the call returned, if before the kernel", 8),
-        Column("queue_ns", "Queue Dur", "from the call's return to the kernel's start"),
-        Column("kernel_start_ns", "Kernel Start", "when the kernel began", 7),
-        Column("kernel_ns", "Kernel Dur", "GPU time of the kernel"),
-        Column("total_ns", "Total Dur", "from the call's start to the later of both ends", 4),
-        Column("process_id", "PID", "process that launched", 6),
-        Column("thread_id", "TID", "thread that launched", 6),
-        Column("device_id", "DevId", "device the kernel ran on", 3),
-        Column("api_name", "API Function", "API function that launched"),
-        Column("grid_xyz", "GridXYZ", "blocks in the grid, by dimension", 2),
-        Column("block_xyz", "BlockXYZ", "threads in a block, by dimension", 2),
-        Column("kernel_name", "Kernel Name", "kernel name (demangled, base or mangled)", kernels=True),
-    ),
+    "cuda_kern_exec_trace",
+    "CUDA Kernel Launch & Exec Time Trace",
+    Column("api_start_ns", "API Start", "when the launch call began"),
+    Column("api_ns", "API Dur", "CPU time in the launch call"),
+    Column("queue_start_ns", "Queue Start", "when the call returned, if before the kernel", 8),
+    Column("queue_ns", "Queue Dur", "from the call's return to the kernel's start"),
+    Column("kernel_start_ns", "Kernel Start", "when the kernel began", 7),
+    Column("kernel_ns", "Kernel Dur", "GPU time of the kernel"),
+    Column("total_ns", "Total Dur", "from the call's start to the later of both ends", 4),
+    Column("process_id", "PID", "process that launched", 6),
+    Column("thread_id", "TID", "thread that launched", 6),
+    Column("device_id", "DevId", "device the kernel ran on", 3),
+    Column("api_name", "API Function", "API function that launched"),
+    Column("grid_xyz", "GridXYZ", "blocks in the grid, by dimension", 2),
+    Column("block_xyz", "BlockXYZ", "threads in a block, by dimension", 2),
+    Column("kernel_name", "Kernel Name", "kernel name (demangled, base or mangled)", kernels=True),
 )
 
 REPORT = Report(

@@ -25,9 +25,7 @@ def compute(capture: Capture, rows: int) -> Result:
     return Result(copies.data, (*memory_kind_notes(capture, "memcpy"), *copies.notes))
 
 
-SCHEMA = Schema(
-    name="cuda_memcpy_async", title="CUDA Async Memcpy with Pageable Memory", columns=COPY_COLUMNS
-)
+SCHEMA = Schema("cuda_memcpy_async", "CUDA Async Memcpy with Pageable Memory", *COPY_COLUMNS)
 
 REPORT = Report(
     SCHEMA,

@@ -29,7 +29,7 @@ def compute(capture: Capture, rows: int) -> Result:
     return started_by(capture, "memcpy", ~small & ~inside, CALLS, rows)
 
 
-SCHEMA = Schema(name="cuda_memcpy_sync", title="CUDA Synchronous Memcpy", columns=COPY_COLUMNS)
+SCHEMA = Schema("cuda_memcpy_sync", "CUDA Synchronous Memcpy", *COPY_COLUMNS)
 
 REPORT = Report(
     SCHEMA,

@@ -25,9 +25,9 @@ def compute(capture: Capture, rows: int) -> Result:
 
 
 SCHEMA = Schema(
-    name="cuda_memset_sync",
-    title="CUDA Synchronous Memset",
-    columns=memory_columns("memset", Column("mem_kind", "Memory Kind", "kind of memory set")),
+    "cuda_memset_sync",
+    "CUDA Synchronous Memset",
+    *memory_columns("memset", Column("mem_kind", "Memory Kind", "kind of memory set")),
 )
 
 REPORT = Report(

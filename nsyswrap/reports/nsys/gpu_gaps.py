@@ -43,14 +43,12 @@ def _gaps(work: DeviceWork, longer_than_ns: int) -> NDArray[Any]:
 
 
 SCHEMA = Schema(
-    name="gpu_gaps",
-    title="GPU Gaps",
-    columns=(
-        Column("row", "Row#", "number of the gap, by its duration", unit=Unit.COUNT),
-        Column("duration_ns", "Duration", "time without any operation"),
-        Column("start_ns", "Start", "end of the operation before it"),
-        *device_columns("before it"),
-    ),
+    "gpu_gaps",
+    "GPU Gaps",
+    Column("row", "Row#", "number of the gap, by its duration", unit=Unit.COUNT),
+    Column("duration_ns", "Duration", "time without any operation"),
+    Column("start_ns", "Start", "end of the operation before it"),
+    *device_columns("before it"),
 )
 
 REPORT = Report(

@@ -81,15 +81,13 @@ def _sum(values: NDArray[Any], rounding: Rounding) -> float:
 
 
 SCHEMA = Schema(
-    name="gpu_time_util",
-    title="GPU Time Utilization",
-    columns=(
-        Column("row", "Row#", "number of the stretch, by its use", unit=Unit.COUNT),
-        Column("in_use_percent", "In-Use", "sum of the operations' time in it, of its duration"),
-        Column("duration_ns", "Duration", "one chunk, or several next to each other"),
-        Column("start_ns", "Start", "start of its first chunk"),
-        *device_columns("that ends last on the device"),
-    ),
+    "gpu_time_util",
+    "GPU Time Utilization",
+    Column("row", "Row#", "number of the stretch, by its use", unit=Unit.COUNT),
+    Column("in_use_percent", "In-Use", "sum of the operations' time in it, of its duration"),
+    Column("duration_ns", "Duration", "one chunk, or several next to each other"),
+    Column("start_ns", "Start", "start of its first chunk"),
+    *device_columns("that ends last on the device"),
 )
 
 REPORT = Report(

@@ -56,9 +56,9 @@ def _calls(capture: Capture) -> tuple[NDArray[Any], ...]:
 
 
 SCHEMA = Schema(
-    name="mpi_event_sum",
-    title="MPI Event Summary",
-    columns=time_columns(
+    "mpi_event_sum",
+    "MPI Event Summary",
+    *time_columns(
         Column("instances", "Instances", "number of calls", unit=Unit.COUNT),
         Column("source", "Source", "point-to-point, start or wait, collective, or other"),
         Column("name", "Name", "MPI function"),

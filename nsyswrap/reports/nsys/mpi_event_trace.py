@@ -69,25 +69,21 @@ def _ranks(capture: Capture, threads: NDArray[Any]) -> tuple[NDArray[Any], NDArr
 
 
 SCHEMA = Schema(
-    name="mpi_event_trace",
-    title="MPI Event Trace",
-    columns=(
-        Column("start_ns", "Start", "when the call began"),
-        Column("end_ns", "End", "when it returned; missing where the capture ended before", 5),
-        Column("duration_ns", "Duration", "time in the call"),
-        Column("event", "Event", "MPI function"),
-        Column("process_id", "Pid", "process that called", 4),
-        Column("thread_id", "Tid", "thread that called", 4),
-        Column("tag", "Tag", "tag of a point-to-point message", unit=Unit.NUMBER),
-        Column("rank", "Rank", "rank of the thread that called", unit=Unit.NUMBER),
-        Column(
-            "peer_rank", "PeerRank", "rank at the other end of a point-to-point message", unit=Unit.NUMBER
-        ),
-        Column("root_rank", "RootRank", "root of a collective", unit=Unit.NUMBER),
-        Column("message_bytes", "Size", "size of a point-to-point message"),
-        Column("sent_bytes", "CollSendSize", "what the rank sent in a collective"),
-        Column("received_bytes", "CollRecvSize", "what the rank received in a collective"),
-    ),
+    "mpi_event_trace",
+    "MPI Event Trace",
+    Column("start_ns", "Start", "when the call began"),
+    Column("end_ns", "End", "when it returned; missing where the capture ended before", 5),
+    Column("duration_ns", "Duration", "time in the call"),
+    Column("event", "Event", "MPI function"),
+    Column("process_id", "Pid", "process that called", 4),
+    Column("thread_id", "Tid", "thread that called", 4),
+    Column("tag", "Tag", "tag of a point-to-point message", unit=Unit.NUMBER),
+    Column("rank", "Rank", "rank of the thread that called", unit=Unit.NUMBER),
+    Column("peer_rank", "PeerRank", "rank at the other end of a point-to-point message", unit=Unit.NUMBER),
+    Column("root_rank", "RootRank", "root of a collective", unit=Unit.NUMBER),
+    Column("message_bytes", "Size", "size of a point-to-point message"),
+    Column("sent_bytes", "CollSendSize", "what the rank sent in a collective"),
+    Column("received_bytes", "CollRecvSize", "what the rank received in a collective"),
 )
 
 REPORT = Report(SCHEMA, needs=(KINDS,), compute=compute, order=(Order("start_ns"),))

@@ -43,36 +43,29 @@ def compute(capture: Capture) -> Result:
 
 
 SCHEMA = Schema(
-    name="nvtx_gpu_proj_sum",
-    title="NVTX GPU Projection Summary",
-    columns=(
-        Column("range", "Range", "domain and name of the range"),
-        Column("style", "Style", "PushPop or StartEnd", 2),
-        Column(
-            "proj_total_ns",
-            "Total Proj Time",
-            "sum of the projections: each from the first operation's start to the last one's end",
-        ),
-        Column("range_total_ns", "Total Range Time", "sum of the ranges' durations on the CPU"),
-        Column(
-            "instances", "Range Instances", "ranges of this name that launched something", unit=Unit.COUNT
-        ),
-        *stat_columns("proj_", "Proj ", of="the projected durations"),
-        Column(
-            "operations",
-            "Total GPU Ops",
-            "operations launched inside; a graph launch is one",
-            unit=Unit.COUNT,
-        ),
-        Column("operations_avg", "Avg GPU Ops", "operations per range", 6, unit=Unit.RATIO),
-        Column("level_avg", "Avg Range Lvl", "ranges around it on its thread (mean)", 10, unit=Unit.RATIO),
-        Column(
-            "children_avg",
-            "Avg Num Child",
-            "ranges right below it that launched something too (mean)",
-            11,
-            unit=Unit.RATIO,
-        ),
+    "nvtx_gpu_proj_sum",
+    "NVTX GPU Projection Summary",
+    Column("range", "Range", "domain and name of the range"),
+    Column("style", "Style", "PushPop or StartEnd", 2),
+    Column(
+        "proj_total_ns",
+        "Total Proj Time",
+        "sum of the projections: each from the first operation's start to the last one's end",
+    ),
+    Column("range_total_ns", "Total Range Time", "sum of the ranges' durations on the CPU"),
+    Column("instances", "Range Instances", "ranges of this name that launched something", unit=Unit.COUNT),
+    *stat_columns("proj_", "Proj ", of="the projected durations"),
+    Column(
+        "operations", "Total GPU Ops", "operations launched inside; a graph launch is one", unit=Unit.COUNT
+    ),
+    Column("operations_avg", "Avg GPU Ops", "operations per range", 6, unit=Unit.RATIO),
+    Column("level_avg", "Avg Range Lvl", "ranges around it on its thread (mean)", 10, unit=Unit.RATIO),
+    Column(
+        "children_avg",
+        "Avg Num Child",
+        "ranges right below it that launched something too (mean)",
+        11,
+        unit=Unit.RATIO,
     ),
 )
 

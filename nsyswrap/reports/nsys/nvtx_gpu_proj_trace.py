@@ -43,31 +43,27 @@ def compute(capture: Capture) -> Result:
 
 
 SCHEMA = Schema(
-    name="nvtx_gpu_proj_trace",
-    title="NVTX GPU Projection Trace",
-    columns=(
-        Column("name", "Name", "domain and name of the range"),
-        Column("proj_start_ns", "Projected Start", "start of the first operation launched inside"),
-        Column("proj_ns", "Projected Duration", "from there to the end of the last operation, with all gaps"),
-        Column("range_start_ns", "Orig Start", "start of the range on the CPU", 4),
-        Column("range_ns", "Orig Duration", "duration of the range on the CPU"),
-        Column("style", "Style", "PushPop or StartEnd", 5),
-        Column("process_id", "PID", "process the range is of", 6),
-        Column("thread_id", "TID", "thread the range is of", 3),
-        Column(
-            "operations",
-            "NumGPUOps",
-            "correlation ids of the operations launched inside: a graph launch is one",
-            unit=Unit.COUNT,
-        ),
-        Column("level", "Lvl", "ranges around it on its thread, of both styles", 7, unit=Unit.NUMBER),
-        Column(
-            "children", "NumChild", "ranges right below it that launched something too", 8, unit=Unit.COUNT
-        ),
-        Column("range_id", "RangeId", "row of the range in NVTX_EVENTS", 9),
-        Column("parent_id", "ParentId", "RangeId of the range around it", 10),
-        Column("range_stack", "RangeStack", "RangeIds from the outermost range to this", 11),
+    "nvtx_gpu_proj_trace",
+    "NVTX GPU Projection Trace",
+    Column("name", "Name", "domain and name of the range"),
+    Column("proj_start_ns", "Projected Start", "start of the first operation launched inside"),
+    Column("proj_ns", "Projected Duration", "from there to the end of the last operation, with all gaps"),
+    Column("range_start_ns", "Orig Start", "start of the range on the CPU", 4),
+    Column("range_ns", "Orig Duration", "duration of the range on the CPU"),
+    Column("style", "Style", "PushPop or StartEnd", 5),
+    Column("process_id", "PID", "process the range is of", 6),
+    Column("thread_id", "TID", "thread the range is of", 3),
+    Column(
+        "operations",
+        "NumGPUOps",
+        "correlation ids of the operations launched inside: a graph launch is one",
+        unit=Unit.COUNT,
     ),
+    Column("level", "Lvl", "ranges around it on its thread, of both styles", 7, unit=Unit.NUMBER),
+    Column("children", "NumChild", "ranges right below it that launched something too", 8, unit=Unit.COUNT),
+    Column("range_id", "RangeId", "row of the range in NVTX_EVENTS", 9),
+    Column("parent_id", "ParentId", "RangeId of the range around it", 10),
+    Column("range_stack", "RangeStack", "RangeIds from the outermost range to this", 11),
 )
 
 REPORT = Report(SCHEMA, needs=(("nvtx",), ("api",), OPERATIONS), compute=compute, reads=READS)

@@ -107,19 +107,17 @@ def _distinct(codes: NDArray[Any], numbers: NDArray[Any], groups: int) -> NDArra
 
 
 SCHEMA = Schema(
-    name="nvtx_kern_sum",
-    title="NVTX Range Kernel Summary",
-    columns=(
-        Column("range", "NVTX Range", "domain and name of the range; empty: outside of all ranges"),
-        Column("style", "Style", "PushPop or StartEnd", 2),
-        Column("process_id", "PID", "process that launched", 3),
-        Column("thread_id", "TID", "thread that launched", 4),
-        Column("range_instances", "NVTX Inst", "ranges of this name around these launches", unit=Unit.COUNT),
-        Column("kernel_instances", "Kern Inst", "executions of this kernel", unit=Unit.COUNT),
-        TOTAL_TIME,
-        *stat_columns(),
-        Column("kernel_name", "Kernel Name", "kernel name (demangled, base or mangled)", kernels=True),
-    ),
+    "nvtx_kern_sum",
+    "NVTX Range Kernel Summary",
+    Column("range", "NVTX Range", "domain and name of the range; empty: outside of all ranges"),
+    Column("style", "Style", "PushPop or StartEnd", 2),
+    Column("process_id", "PID", "process that launched", 3),
+    Column("thread_id", "TID", "thread that launched", 4),
+    Column("range_instances", "NVTX Inst", "ranges of this name around these launches", unit=Unit.COUNT),
+    Column("kernel_instances", "Kern Inst", "executions of this kernel", unit=Unit.COUNT),
+    TOTAL_TIME,
+    *stat_columns(),
+    Column("kernel_name", "Kernel Name", "kernel name (demangled, base or mangled)", kernels=True),
 )
 
 REPORT = Report(

@@ -13,9 +13,7 @@ def compute(capture: Capture) -> Result:
     return nvtx_times(capture, NVTX_PUSH_POP)
 
 
-SCHEMA = Schema(
-    name="nvtx_pushpop_sum", title="NVTX Push/Pop Range Summary", columns=(*NVTX_TIMES, NVTX_RANGE)
-)
+SCHEMA = Schema("nvtx_pushpop_sum", "NVTX Push/Pop Range Summary", *NVTX_TIMES, NVTX_RANGE)
 
 REPORT = Report(
     SCHEMA, needs=(("nvtx",),), compute=compute, order=(Order("total_ns", descending=True),), reads=NVTX_READS

@@ -80,24 +80,22 @@ def _left_out_notes(nesting: SpanTree) -> tuple[str, ...]:
 
 
 SCHEMA = Schema(
-    name="nvtx_pushpop_trace",
-    title="NVTX Push/Pop Range Trace",
-    columns=(
-        Column("start_ns", "Start", "start of the range"),
-        Column("end_ns", "End", "end of the range", 5),
-        Column("duration_ns", "Duration", "how long it lasted"),
-        Column("child_ns", "DurChild", "sum over its children", 4),
-        Column("own_ns", "DurNonChild", "its duration without that of its children"),
-        Column("name", "Name", "domain and name of the range", 3),
-        Column("process_id", "PID", "process that pushed it", 6),
-        Column("thread_id", "TID", "thread that pushed it", 2),
-        Column("level", "Lvl", "ranges around it on its thread", 8, unit=Unit.NUMBER),
-        Column("children", "NumChild", "ranges right below it", 7, unit=Unit.COUNT),
-        Column("range_id", "RangeId", "row of the range in NVTX_EVENTS", 9),
-        Column("parent_id", "ParentId", "RangeId of the range around it", 10),
-        Column("range_stack", "RangeStack", "RangeIds from the outermost range to this", 11),
-        Column("name_tree", "NameTree", "its name, with two dashes per level"),
-    ),
+    "nvtx_pushpop_trace",
+    "NVTX Push/Pop Range Trace",
+    Column("start_ns", "Start", "start of the range"),
+    Column("end_ns", "End", "end of the range", 5),
+    Column("duration_ns", "Duration", "how long it lasted"),
+    Column("child_ns", "DurChild", "sum over its children", 4),
+    Column("own_ns", "DurNonChild", "its duration without that of its children"),
+    Column("name", "Name", "domain and name of the range", 3),
+    Column("process_id", "PID", "process that pushed it", 6),
+    Column("thread_id", "TID", "thread that pushed it", 2),
+    Column("level", "Lvl", "ranges around it on its thread", 8, unit=Unit.NUMBER),
+    Column("children", "NumChild", "ranges right below it", 7, unit=Unit.COUNT),
+    Column("range_id", "RangeId", "row of the range in NVTX_EVENTS", 9),
+    Column("parent_id", "ParentId", "RangeId of the range around it", 10),
+    Column("range_stack", "RangeStack", "RangeIds from the outermost range to this", 11),
+    Column("name_tree", "NameTree", "its name, with two dashes per level"),
 )
 
 REPORT = Report(SCHEMA, needs=(("nvtx",),), compute=compute, reads={"nvtx": READS["nvtx"]})

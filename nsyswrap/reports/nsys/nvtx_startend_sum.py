@@ -13,9 +13,7 @@ def compute(capture: Capture) -> Result:
     return nvtx_times(capture, NVTX_START_END)
 
 
-SCHEMA = Schema(
-    name="nvtx_startend_sum", title="NVTX Start/End Range Summary", columns=(*NVTX_TIMES, NVTX_RANGE)
-)
+SCHEMA = Schema("nvtx_startend_sum", "NVTX Start/End Range Summary", *NVTX_TIMES, NVTX_RANGE)
 
 REPORT = Report(
     SCHEMA, needs=(("nvtx",),), compute=compute, order=(Order("total_ns", descending=True),), reads=NVTX_READS

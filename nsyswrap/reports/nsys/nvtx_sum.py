@@ -15,7 +15,7 @@ def compute(capture: Capture) -> Result:
     return nvtx_times(capture, ALL)
 
 
-SCHEMA = Schema(name="nvtx_sum", title="NVTX Range Summary", columns=(*NVTX_TIMES, STYLE, NVTX_RANGE))
+SCHEMA = Schema("nvtx_sum", "NVTX Range Summary", *NVTX_TIMES, STYLE, NVTX_RANGE)
 
 REPORT = Report(
     SCHEMA, needs=(("nvtx",),), compute=compute, order=(Order("total_ns", descending=True),), reads=NVTX_READS

@@ -29,9 +29,9 @@ def _name(capture: Capture, name_id: int, file_id: int, line: int) -> str | None
 
 
 SCHEMA = Schema(
-    name="openacc_sum",
-    title="OpenACC Summary",
-    columns=time_columns(
+    "openacc_sum",
+    "OpenACC Summary",
+    *time_columns(
         Column("calls", "Num Calls", "number of events", unit=Unit.COUNT),
         Column("name", "Name", "kind of event, with the directive's file and line where known"),
     ),

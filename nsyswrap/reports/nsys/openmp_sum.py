@@ -19,9 +19,9 @@ def compute(capture: Capture) -> Result:
 
 
 SCHEMA = Schema(
-    name="openmp_sum",
-    title="OpenMP Summary",
-    columns=time_columns(
+    "openmp_sum",
+    "OpenMP Summary",
+    *time_columns(
         Column("count", "Count", "number of events"),
         Column("name", "Name", "kind of event, as the OpenMP runtime reports it"),
     ),

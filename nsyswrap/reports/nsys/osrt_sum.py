@@ -19,9 +19,9 @@ def compute(capture: Capture) -> Result:
 
 
 SCHEMA = Schema(
-    name="osrt_sum",
-    title="OS Runtime Summary",
-    columns=time_columns(
+    "osrt_sum",
+    "OS Runtime Summary",
+    *time_columns(
         Column("calls", "Num Calls", "number of calls", unit=Unit.COUNT),
         Column("name", "Name", "function of the C or threads library"),
     ),

@@ -31,16 +31,12 @@ def compute(capture: Capture) -> Result:
 
 
 SCHEMA = Schema(
-    name="um_cpu_page_faults_sum",
-    title="Unified Memory CPU Page Faults Summary",
-    columns=(
-        Column("cpu_faults", "CPU Page Faults", "number of page faults on the CPU", unit=Unit.COUNT),
-        Column("instruction", "CPU Instruction Address", "function, or address, that faulted"),
-        Column("source_file", "Source File", "source file of the instruction, if known", era="2025"),
-        Column(
-            "source_line", "Source Line", "line in the source file; 0: unknown", unit=Unit.NUMBER, era="2025"
-        ),
-    ),
+    "um_cpu_page_faults_sum",
+    "Unified Memory CPU Page Faults Summary",
+    Column("cpu_faults", "CPU Page Faults", "number of page faults on the CPU", unit=Unit.COUNT),
+    Column("instruction", "CPU Instruction Address", "function, or address, that faulted"),
+    Column("source_file", "Source File", "source file of the instruction, if known", era="2025"),
+    Column("source_line", "Source Line", "line in the source file; 0: unknown", unit=Unit.NUMBER, era="2025"),
 )
 
 REPORT = Report(

@@ -77,19 +77,17 @@ def _throughput(
 
 
 SCHEMA = Schema(
-    name="um_sum",
-    title="Unified Memory Analysis Summary",
-    columns=(
-        Column("address", "Virtual Address", "of the pages migrated, or faulted on"),
-        Column("to_device_bytes", "HtoD Migration size", "migrated from host to device"),
-        Column("to_host_bytes", "DtoH Migration size", "migrated from device to host"),
-        Column("cpu_faults", "CPU Page Faults", "number of page faults on the CPU", 1, unit=Unit.COUNT),
-        Column("gpu_faults", " GPU Page Faults", "number of page faults on GPUs", 2, unit=Unit.COUNT),
-        Column(
-            "throughput_bytes_per_s",
-            "Migration Throughput",
-            "bytes times the whole number of times their durations fit into a second: never too high",
-        ),
+    "um_sum",
+    "Unified Memory Analysis Summary",
+    Column("address", "Virtual Address", "of the pages migrated, or faulted on"),
+    Column("to_device_bytes", "HtoD Migration size", "migrated from host to device"),
+    Column("to_host_bytes", "DtoH Migration size", "migrated from device to host"),
+    Column("cpu_faults", "CPU Page Faults", "number of page faults on the CPU", 1, unit=Unit.COUNT),
+    Column("gpu_faults", " GPU Page Faults", "number of page faults on GPUs", 2, unit=Unit.COUNT),
+    Column(
+        "throughput_bytes_per_s",
+        "Migration Throughput",
+        "bytes times the whole number of times their durations fit into a second: never too high",
     ),
 )
 

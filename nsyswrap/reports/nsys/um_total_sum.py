@@ -44,21 +44,19 @@ def _sum(values: NDArray[Any]) -> NDArray[Any]:
 
 
 SCHEMA = Schema(
-    name="um_total_sum",
-    title="Unified Memory Totals Summary",
-    columns=(
-        Column("to_device_bytes", "Total HtoD Migration Size", "migrated from host to device"),
-        Column("to_host_bytes", "Total DtoH Migration Size", "migrated from device to host"),
-        Column("cpu_faults", "Total CPU Page Faults", "number of page faults on the CPU", unit=Unit.COUNT),
-        Column("gpu_faults", "Total GPU PageFaults", "number of page faults on GPUs", unit=Unit.COUNT),
-        Column(
-            "lowest_address",
-            "Minimum Virtual Address",
-            "lowest page faulted on or migrated; missing where the CPU, GPUs or a direction had none",
-            2,
-        ),
-        Column("highest_address", "Maximum Virtual Address", "highest such page", 1),
+    "um_total_sum",
+    "Unified Memory Totals Summary",
+    Column("to_device_bytes", "Total HtoD Migration Size", "migrated from host to device"),
+    Column("to_host_bytes", "Total DtoH Migration Size", "migrated from device to host"),
+    Column("cpu_faults", "Total CPU Page Faults", "number of page faults on the CPU", unit=Unit.COUNT),
+    Column("gpu_faults", "Total GPU PageFaults", "number of page faults on GPUs", unit=Unit.COUNT),
+    Column(
+        "lowest_address",
+        "Minimum Virtual Address",
+        "lowest page faulted on or migrated; missing where the CPU, GPUs or a direction had none",
+        2,
     ),
+    Column("highest_address", "Maximum Virtual Address", "highest such page", 1),
 )
 
 REPORT = Report(

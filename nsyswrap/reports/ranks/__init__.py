@@ -100,4 +100,4 @@ def _with_rank_names(schema: Schema, job: RankJob) -> Schema:
         replace(column, unit=units.Unit.TEXT) if column.name in _RANKS else column
         for column in schema.columns
     )
-    return replace(schema, columns=tuple(columns))
+    return schema.with_columns(columns)

@@ -27,32 +27,28 @@ from nsyswrap.reports.table import Column, Schema
 _HOW = "nsys export --type sqlite --include-blobs true REPORT.nsys-rep"
 
 SCHEMA = Schema(
-    name="rank_collectives",
-    title="Collectives by kind and size",
-    columns=(
-        Column("collective", "Collective", "collective, else the name of the kernel"),
-        Column("type", "Type", "data type, integers with or without sign; missing if unknown"),
-        Column("communicator", "Communicator", "id of the communicator; missing if unknown", 2),
-        Column("ranks", "Ranks", "ranks whose kernels were matched", unit=Unit.COUNT),
-        Column("size_bytes", "Size", "message size of a call; missing if unknown"),
-        Column("count", "Count", "matched collectives"),
-        Column(
-            "channels", "Channels", "median blocks of a kernel of NCCL, one a channel", 3, unit=Unit.NUMBER
-        ),
-        Column("transfer_ns", "Transfer", "shortest kernel of each collective, summed"),
-        Column("transfer_med_ns", "Transfer Med", "median over the collectives", 1),
-        Column("waiting_ns", "Waiting", "time of the rank that waits most for others"),
-        Column(
-            "algorithm_bytes_per_s",
-            "Algorithm Bandwidth",
-            "bytes of the whole operation per second of transfer; missing if unknown",
-            2,
-        ),
-        Column(
-            "bus_bytes_per_s",
-            "Bus Bandwidth",
-            "algorithm bandwidth as the links see it, by the factor of nccl-tests; missing if unknown",
-        ),
+    "rank_collectives",
+    "Collectives by kind and size",
+    Column("collective", "Collective", "collective, else the name of the kernel"),
+    Column("type", "Type", "data type, integers with or without sign; missing if unknown"),
+    Column("communicator", "Communicator", "id of the communicator; missing if unknown", 2),
+    Column("ranks", "Ranks", "ranks whose kernels were matched", unit=Unit.COUNT),
+    Column("size_bytes", "Size", "message size of a call; missing if unknown"),
+    Column("count", "Count", "matched collectives"),
+    Column("channels", "Channels", "median blocks of a kernel of NCCL, one a channel", 3, unit=Unit.NUMBER),
+    Column("transfer_ns", "Transfer", "shortest kernel of each collective, summed"),
+    Column("transfer_med_ns", "Transfer Med", "median over the collectives", 1),
+    Column("waiting_ns", "Waiting", "time of the rank that waits most for others"),
+    Column(
+        "algorithm_bytes_per_s",
+        "Algorithm Bandwidth",
+        "bytes of the whole operation per second of transfer; missing if unknown",
+        2,
+    ),
+    Column(
+        "bus_bytes_per_s",
+        "Bus Bandwidth",
+        "algorithm bandwidth as the links see it, by the factor of nccl-tests; missing if unknown",
     ),
 )
 

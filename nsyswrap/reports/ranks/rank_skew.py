@@ -33,30 +33,24 @@ Row = tuple[object, ...]
 RANGE_GPU, RANGE_CPU, KERNEL = "range (GPU)", "range (CPU)", "kernel"
 
 SCHEMA = Schema(
-    name="rank_skew",
-    title="Slowest and fastest rank by range and kernel",
-    columns=(
-        Column(
-            "judged",
-            "Compared",
-            f"{RANGE_GPU}: own GPU time in the range; {RANGE_CPU}: duration of the range; {KERNEL}: "
-            "its own GPU time",
-        ),
-        Column("slowest_rank", "Slowest Rank", "rank with the most time", unit=Unit.NUMBER),
-        Column("slowest_ns", "Slowest Time", "time of the slowest rank, over all instances"),
-        Column("fastest_rank", "Fastest Rank", "rank with the least time", unit=Unit.NUMBER),
-        Column("fastest_ns", "Fastest Time", "time of the fastest rank, over all instances", 1),
-        Column("skew_ns", "Skew", "difference between slowest and fastest rank"),
-        Column("skew_percent", "Skew", "skew as a share of the median over the ranks"),
-        Column(
-            "instances", "Instances", "matched ranges, or kernels of the slowest rank", 1, unit=Unit.COUNT
-        ),
-        Column(
-            "slowest_in", "Times Slowest", "instances in which that rank was the slowest", 1, unit=Unit.COUNT
-        ),
-        Column("waiting_ns", "Waiting", "longest wait of a rank in these ranges", 2),
-        Column("name", "Name", "NVTX range or kernel", kernels=True),
+    "rank_skew",
+    "Slowest and fastest rank by range and kernel",
+    Column(
+        "judged",
+        "Compared",
+        f"{RANGE_GPU}: own GPU time in the range; {RANGE_CPU}: duration of the range; {KERNEL}: "
+        "its own GPU time",
     ),
+    Column("slowest_rank", "Slowest Rank", "rank with the most time", unit=Unit.NUMBER),
+    Column("slowest_ns", "Slowest Time", "time of the slowest rank, over all instances"),
+    Column("fastest_rank", "Fastest Rank", "rank with the least time", unit=Unit.NUMBER),
+    Column("fastest_ns", "Fastest Time", "time of the fastest rank, over all instances", 1),
+    Column("skew_ns", "Skew", "difference between slowest and fastest rank"),
+    Column("skew_percent", "Skew", "skew as a share of the median over the ranks"),
+    Column("instances", "Instances", "matched ranges, or kernels of the slowest rank", 1, unit=Unit.COUNT),
+    Column("slowest_in", "Times Slowest", "instances in which that rank was the slowest", 1, unit=Unit.COUNT),
+    Column("waiting_ns", "Waiting", "longest wait of a rank in these ranges", 2),
+    Column("name", "Name", "NVTX range or kernel", kernels=True),
 )
 
 

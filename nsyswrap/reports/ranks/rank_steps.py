@@ -18,29 +18,21 @@ from nsyswrap.reports.ranks.rank_skew import RANGE_CPU, RANGE_GPU
 from nsyswrap.reports.table import Column, Schema
 
 SCHEMA = Schema(
-    name="rank_steps",
-    title="Slowest and fastest rank in each range instance",
-    columns=(
-        Column("range", "Range", "name of the NVTX range"),
-        Column("occurrence", "Instance", "number of the instance of this name, from 0", unit=Unit.NUMBER),
-        Column(
-            "judged",
-            "Compared",
-            f"{RANGE_GPU}: own GPU time in the range; {RANGE_CPU}: duration of the range",
-        ),
-        Column(
-            "slowest_rank", "Slowest Rank", "rank with the most time, the first of equals", unit=Unit.NUMBER
-        ),
-        Column("slowest_ns", "Slowest Time", "time of the slowest rank"),
-        Column(
-            "fastest_rank", "Fastest Rank", "rank with the least time, the first of equals", unit=Unit.NUMBER
-        ),
-        Column("fastest_ns", "Fastest Time", "time of the fastest rank"),
-        Column("skew_ns", "Skew", "difference between slowest and fastest rank"),
-        Column("skew_percent", "Skew", "skew as a share of the median over the ranks", 1),
-        Column("range_med_ns", "Range Med", "median duration of the range over the ranks", 2),
-        Column("waiting_ns", "Waiting", "longest wait of a rank for others in the range", 1),
+    "rank_steps",
+    "Slowest and fastest rank in each range instance",
+    Column("range", "Range", "name of the NVTX range"),
+    Column("occurrence", "Instance", "number of the instance of this name, from 0", unit=Unit.NUMBER),
+    Column(
+        "judged", "Compared", f"{RANGE_GPU}: own GPU time in the range; {RANGE_CPU}: duration of the range"
     ),
+    Column("slowest_rank", "Slowest Rank", "rank with the most time, the first of equals", unit=Unit.NUMBER),
+    Column("slowest_ns", "Slowest Time", "time of the slowest rank"),
+    Column("fastest_rank", "Fastest Rank", "rank with the least time, the first of equals", unit=Unit.NUMBER),
+    Column("fastest_ns", "Fastest Time", "time of the fastest rank"),
+    Column("skew_ns", "Skew", "difference between slowest and fastest rank"),
+    Column("skew_percent", "Skew", "skew as a share of the median over the ranks", 1),
+    Column("range_med_ns", "Range Med", "median duration of the range over the ranks", 2),
+    Column("waiting_ns", "Waiting", "longest wait of a rank for others in the range", 1),
 )
 
 

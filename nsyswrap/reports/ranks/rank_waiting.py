@@ -30,30 +30,26 @@ from nsyswrap.reports.table import Column, Schema
 from nsyswrap.reports.wording.ranks import alignment, waiting_sentence
 
 SCHEMA = Schema(
-    name="rank_waiting",
-    title="Waiting for other ranks",
-    columns=(
-        Column("rank", "Rank", "the rank", unit=Unit.NUMBER),
-        Column("collectives", "Collectives", "collectives matched between ranks", 1, unit=Unit.COUNT),
-        Column("last", "Times Last", "matched collectives in which the rank arrived last", unit=Unit.COUNT),
-        Column(
-            "gpu_ns", "GPU Time", "sum of the durations of all its kernels, copies, memsets and graphs", 3
-        ),
-        Column("own_ns", "Own Work", "part of the GPU time outside communication"),
-        Column("communication_ns", "Communication", "time in communication kernels, including waiting"),
-        Column(
-            "waiting_ns",
-            "Waiting",
-            "part of the communication spent waiting for the last rank; missing if none is matched",
-        ),
-        Column("waiting_percent", "Waiting", "waiting as a share of the rank's GPU time"),
-        Column("waiting_med_ns", "Median Wait", "median wait in a collective", 1),
-        Column("late_med_ns", "Median Delay", "median time from the first rank's arrival to this rank's", 2),
-        Column(
-            "exposed_ns",
-            "Exposed Wait",
-            "part of the waiting in which no own kernel of the rank ran on its GPU: this costs time",
-        ),
+    "rank_waiting",
+    "Waiting for other ranks",
+    Column("rank", "Rank", "the rank", unit=Unit.NUMBER),
+    Column("collectives", "Collectives", "collectives matched between ranks", 1, unit=Unit.COUNT),
+    Column("last", "Times Last", "matched collectives in which the rank arrived last", unit=Unit.COUNT),
+    Column("gpu_ns", "GPU Time", "sum of the durations of all its kernels, copies, memsets and graphs", 3),
+    Column("own_ns", "Own Work", "part of the GPU time outside communication"),
+    Column("communication_ns", "Communication", "time in communication kernels, including waiting"),
+    Column(
+        "waiting_ns",
+        "Waiting",
+        "part of the communication spent waiting for the last rank; missing if none is matched",
+    ),
+    Column("waiting_percent", "Waiting", "waiting as a share of the rank's GPU time"),
+    Column("waiting_med_ns", "Median Wait", "median wait in a collective", 1),
+    Column("late_med_ns", "Median Delay", "median time from the first rank's arrival to this rank's", 2),
+    Column(
+        "exposed_ns",
+        "Exposed Wait",
+        "part of the waiting in which no own kernel of the rank ran on its GPU: this costs time",
     ),
 )
 

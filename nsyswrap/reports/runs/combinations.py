@@ -131,14 +131,12 @@ def compare(
         of_all = f"{len(listed)} of {len(repeats)}"
         order = of_all if in_groups else f"the {len(listed)} {lowest} of {len(repeats)}"
     schema = Schema(
-        name="by_combination",
-        title=f"{measure.header} by configuration, {order}",
-        columns=(
-            *((LABEL,) if is_labeled else ()),
-            *_parameter_columns(parameters, repeats),
-            *((MACHINE,) if others else ()),
-            *_figure_columns(measure),
-        ),
+        "by_combination",
+        f"{measure.header} by configuration, {order}",
+        *((LABEL,) if is_labeled else ()),
+        *_parameter_columns(parameters, repeats),
+        *((MACHINE,) if others else ()),
+        *_figure_columns(measure),
     )
     rows = [
         (

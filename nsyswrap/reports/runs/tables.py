@@ -179,12 +179,10 @@ def parameters_of(results: Sequence[RunResult]) -> Parameters:
 def results_table(results: Sequence[RunResult], parameters: Parameters) -> Table:
     """Return a row for each run, or for each rank of a run. Unknown figures are missing."""
     schema = Schema(
-        name="results",
-        title="Results, one row per run",
-        columns=(
-            *(RUN, LABEL, *parameters.columns, REPEAT, *_OUTCOMES, *WORK, _WALL, _MESSAGE),
-            *(*CONDITIONS, *_ORIGINS, *_PLACES, *_OF_RANK, _NSYS, *_ANSWER),
-        ),
+        "results",
+        "Results, one row per run",
+        *(RUN, LABEL, *parameters.columns, REPEAT, *_OUTCOMES, *WORK, _WALL, _MESSAGE),
+        *(*CONDITIONS, *_ORIGINS, *_PLACES, *_OF_RANK, _NSYS, *_ANSWER),
     )
     shared = shared_nodes([result.run for result in results])
     rows = zip(results, shared, strict=True)
@@ -222,7 +220,7 @@ def answers_table(results: Sequence[RunResult], width: int) -> Table:
         for i, ((column, least), values) in enumerate(zip(_ON_SCREEN, zip(*cells, strict=True), strict=True))
         if width >= least and (not least or len(rows) == 1 or len(set(values)) > 1)
     ]
-    schema = Schema("results", "Runs, the least busy GPU first", tuple(_ON_SCREEN[i][0] for i in kept))
+    schema = Schema("results", "Runs, the least busy GPU first", *(_ON_SCREEN[i][0] for i in kept))
     return replace(table_of(schema, [tuple(row[i] for i in kept) for row in cells]), verdict=_verdict(rows))
 
 

@@ -118,7 +118,7 @@ def step_table(bins: Bins) -> Table:
             for label in bins.labels
         ),
     )
-    schema = Schema("ranks_by_step", "Ranks by step", columns)
+    schema = Schema("ranks_by_step", "Ranks by step", *columns)
     times = zip(bins.median_ns.tolist(), *bins.own_ns.tolist(), strict=True)
     return table_of(schema, [(*bins.steps(column), *row) for column, row in enumerate(times)])
 

@@ -43,18 +43,16 @@ _ROWS = 100  # of launches and of devices
 _BINS_PER_DECADE = 6
 _HEIGHT = 90  # of each half, in pixels
 HISTOGRAM = Schema(
-    name="launch_latency",
-    title="Launch latency",
-    columns=(
-        Column("from_ns", "From", "lower end of the latency range"),
-        Column("to_ns", "To", "upper end of the latency range, not part of it"),
-        Column("repeat", "Repeat Launches", "repeat launches into an idle stream", unit=Unit.COUNT),
-        Column(
-            "first",
-            "First Launches",
-            "first launches of a kernel in its process, into an idle stream",
-            unit=Unit.COUNT,
-        ),
+    "launch_latency",
+    "Launch latency",
+    Column("from_ns", "From", "lower end of the latency range"),
+    Column("to_ns", "To", "upper end of the latency range, not part of it"),
+    Column("repeat", "Repeat Launches", "repeat launches into an idle stream", unit=Unit.COUNT),
+    Column(
+        "first",
+        "First Launches",
+        "first launches of a kernel in its process, into an idle stream",
+        unit=Unit.COUNT,
     ),
 )
 _MOST_BARS = 30  # the table has all classes

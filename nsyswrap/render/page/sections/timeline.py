@@ -28,17 +28,15 @@ _EVENTS = 200_000  # kept one by one, for all captures together
 _CELLS = 1_000_000  # bins, for all lanes, series and captures together
 
 LANE_TABLE = Schema(
-    name="timeline",
-    title="Timeline by lane",
-    columns=(
-        Column("group", "GPU or Thread", "GPU or host thread"),
-        Column("lane", "Lane", "stream, or kind of event on the thread"),
-        Column("events", "Events", "events in the lane, without calls inside other calls", unit=Unit.COUNT),
-        Column("busy_ns", "Busy", "time with at least one event"),
-        Column("longest_ns", "Longest", "duration of the longest event"),
-        Column("first_start_ns", "First", "start of the first event", 1),
-        Column("kept", "Drawn Singly", "events that the picture shows one by one", 1, unit=Unit.COUNT),
-    ),
+    "timeline",
+    "Timeline by lane",
+    Column("group", "GPU or Thread", "GPU or host thread"),
+    Column("lane", "Lane", "stream, or kind of event on the thread"),
+    Column("events", "Events", "events in the lane, without calls inside other calls", unit=Unit.COUNT),
+    Column("busy_ns", "Busy", "time with at least one event"),
+    Column("longest_ns", "Longest", "duration of the longest event"),
+    Column("first_start_ns", "First", "start of the first event", 1),
+    Column("kept", "Drawn Singly", "events that the picture shows one by one", 1, unit=Unit.COUNT),
 )
 
 
