@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nsyswrap.base import paths
-from nsyswrap.base.errors import CaptureError, Unreadable
+from nsyswrap.base.errors import CaptureError, CommandHint, Unreadable
 from nsyswrap.base.files import parsed, read_json, small_file, typed, user_folder
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.paths import Skip
@@ -42,6 +42,7 @@ with lazy_imports():
     import datetime as dt
     import socket
 
+_CAPTURES = (Path(EXPORT).suffix, Path(REPORT).suffix)  # those that need no nsys first
 _FILES = "runs"  # the folder of the index; one file a machine
 _FULL = ".older"  # suffix of a full file
 _FULL_BYTES = 256 << 10
@@ -167,7 +168,7 @@ def newest_run(skip: Skip = paths.ignore) -> NewestRun:
     if newest is None:
         raise CaptureError(
             "no run was begun in this folder or below",
-            "give a .sqlite, a .nsys-rep or a run folder, or profile a program first",
+            captures_hint(here) or "give a .sqlite, a .nsys-rep or a run folder, or profile a program first",
         )
     folder, start = newest
     if is_rank(folder):  # the first of its ranks
@@ -177,6 +178,18 @@ def newest_run(skip: Skip = paths.ignore) -> NewestRun:
     newer = takewhile(lambda run: run[1] > start, _ended(candidates))
     failed = [short_path(one, here) for one, _ in newer if not _has_capture(one)]
     return NewestRun(short_path(folder, here), start, failed)
+
+
+def captures_hint(folder: Path) -> str:
+    """Return which files in the current folder can be captures, and what reads them; empty if none can."""
+    files = [name for end in _CAPTURES for name in paths.names(folder, paths.ignore) if name.endswith(end)]
+    if not files:
+        return ""
+    command = ["nsyswrap", "report", files[0]]
+    if len(files) == 1:
+        return CommandHint.of(command, "a .sqlite or .nsys-rep file is here: {}")
+    count = f"{len(files):,} .sqlite and .nsys-rep files are here"
+    return CommandHint.of(command, f"{count}: {{}}; of all: nsyswrap collect .")
 
 
 def _ended(candidates: Sequence[_Candidate]) -> Iterator[tuple[Path, float]]:

@@ -21,7 +21,7 @@ from nsyswrap.base.run_folder import BATCH, outcome_words
 from nsyswrap.base.text import ascii_layout, counted, printable, quoted, unknown
 from nsyswrap.base.threads import usable_cpus
 from nsyswrap.base.version import pip_install
-from nsyswrap.cli.folders import expanded
+from nsyswrap.cli.folders import check_no_run_numbers, expanded
 from nsyswrap.cli.help import HelpCommand, completes, option
 from nsyswrap.cli.options import (
     COUNT,
@@ -191,6 +191,7 @@ def command(
     is_brief = form == "brief"
     if is_brief and by:
         raise UsageError("--by has no effect with --format brief", "omit one of them")
+    check_no_run_numbers(patterns)
     places = [Path(path) for pattern in patterns for path in expanded(pattern)]
     is_one_batch = len(places) == 1 and paths.is_file(places[0] / BATCH)
     folder = output or (places[0] if is_one_batch else _DEFAULT_OUTPUT)

@@ -24,7 +24,7 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import PROGRAM_ERRORS, PROGRAM_OUTPUT, claim_output, make_folder, outcome_words
 from nsyswrap.base.text import ascii_layout, printable, quoted
 from nsyswrap.cli import gate
-from nsyswrap.cli.folders import expanded
+from nsyswrap.cli.folders import check_no_run_numbers, expanded
 from nsyswrap.cli.gate import gate_options
 from nsyswrap.cli.help import HelpCommand, option
 from nsyswrap.cli.options import (
@@ -435,6 +435,7 @@ def load_sides(base: Sequence[str], new: Sequence[str]) -> tuple[Side, Side]:
 
     Raises UsageError if a run is on both sides, and CaptureError if a side has no run.
     """
+    check_no_run_numbers((*base, *new))
     sources = [_source(base), _source(new)]
     if shared := sources[0].real_paths & sources[1].real_paths:
         raise UsageError(f"{min(shared)} is on both sides", "name different runs")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from nsyswrap.base.errors import CaptureError, NotACapture, UsageError
@@ -15,12 +16,14 @@ from nsyswrap.cli.output import note, unreadable_noted
 
 with lazy_imports():
     from nsyswrap.analysis.ranks import members
-    from nsyswrap.base import paths, run_folder
+    from nsyswrap.base import paths, recent_runs, run_folder
     from nsyswrap.capture import arrow_export
     from nsyswrap.capture import open as capture_open
+    from nsyswrap.record import stored_runs
     from nsyswrap.reports.runs import find
 
 _READ = (EXPORT, REPORT)
+_RUN_NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 
 
 def captures_in(given: Sequence[Path]) -> list[Path]:
@@ -52,6 +55,23 @@ def expanded(pattern: str) -> list[Path]:
 def _rooted(pattern: str) -> tuple[Path, str]:
     """Return the folder in which a pattern is looked for, and the pattern there."""
     return Path("/" if pattern.startswith("/") else ""), "/".join(filter(None, pattern.split("/")))
+
+
+def check_no_run_numbers(given: Iterable[object]) -> None:
+    """Raise NotACapture for a number in the list of `nsyswrap runs`, unless a file has that name."""
+    numbers = [word for word in map(str, given) if _RUN_NUMBER.fullmatch(word) and not paths.exists(word)]
+    if not numbers:
+        return
+    with unreadable_noted() as skip:
+        runs = dict(enumerate(stored_runs.stored_runs(Path.cwd(), skip), 1))
+    meant = [
+        f"{number} is {recent_runs.short_path(runs[int(number)].path, Path.cwd())}"
+        for number in numbers
+        if int(number) in runs
+    ]
+    if meant:
+        hint = f"for a number of nsyswrap runs give the run folder: {', '.join(meant)}"
+        raise NotACapture(f"{numbers[0]} not found", hint)
 
 
 def check_number(

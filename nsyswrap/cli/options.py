@@ -29,6 +29,7 @@ with lazy_imports():
     from nsyswrap.base import errors, limits, recent_runs, run_folder
     from nsyswrap.capture import capture as captures
     from nsyswrap.capture import selection as selections
+    from nsyswrap.cli import folders
     from nsyswrap.reports import ranks
 
 
@@ -149,7 +150,18 @@ def is_given(name: str) -> bool:
     return click.get_current_context().get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
 
 
-captures_argument = click.argument("captures", nargs=-1, type=PATH, metavar="[CAPTURE]...")
+def no_run_numbers(
+    context: click.Context, _argument: click.Parameter, given: tuple[Path, ...]
+) -> tuple[Path, ...]:
+    """Return the captures that are given; raises NotACapture for the number of a run."""
+    if given and not context.resilient_parsing:
+        folders.check_no_run_numbers(given)
+    return given
+
+
+captures_argument = click.argument(
+    "captures", nargs=-1, type=PATH, metavar="[CAPTURE]...", callback=no_run_numbers
+)
 explain_option = option(
     SHOW,
     "--explain NAME",

@@ -28,7 +28,7 @@ from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.base.text import counted, natural_key
 from nsyswrap.cli.folders import captures_in, is_batch, is_folder, listed
 from nsyswrap.cli.help import HelpCommand, option
-from nsyswrap.cli.options import OUTPUT, PATH, check_ending
+from nsyswrap.cli.options import OUTPUT, PATH, check_ending, no_run_numbers
 from nsyswrap.cli.output import note, note_not_read, say
 
 with lazy_imports():
@@ -44,7 +44,7 @@ STAYS = (
     cls=HelpCommand,
     examples=("nsyswrap redact run1 -o shared.sqlite", "nsyswrap redact --check shared.sqlite"),
 )
-@click.argument("captures", nargs=-1, required=True, type=PATH, metavar="CAPTURE")
+@click.argument("captures", nargs=-1, required=True, type=PATH, metavar="CAPTURE", callback=no_run_numbers)
 @option(OUTPUT, "-o, --output FILE", "Write the redacted copy.", type=PATH)
 @option(OUTPUT, "--check", "List secrets by kind, name and count; exit 1 if any.")
 def command(captures: tuple[Path, ...], output: Path | None, *, check: bool) -> None:

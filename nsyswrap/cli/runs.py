@@ -8,14 +8,14 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from nsyswrap.base import paths
-from nsyswrap.base.errors import NotACapture, NsyswrapError, OutputError, UsageError
+from nsyswrap.base.errors import CommandHint, NotACapture, NsyswrapError, OutputError, UsageError
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.recent_runs import ago, program_of, repeats_in, short_path
+from nsyswrap.base.recent_runs import ago, captures_hint, program_of, repeats_in, short_path
 from nsyswrap.base.run_folder import BATCH, EXPORT, PAGE, RUN, STATUS, RunFolder, is_page, outcome_words
 from nsyswrap.base.text import counted, printable, screen_width, shorten
 from nsyswrap.base.units import Unit, human
@@ -57,8 +57,19 @@ def _age(_context: click.Context, _option: click.Parameter, value: str | None) -
     return float(age[1]) * _SECONDS[age[2]]
 
 
+class _RunsGroup(CommandGroup):
+    """The group, which answers the number of a run."""
+
+    def refuse(self, ctx: click.Context, name: str, *rest: str) -> NoReturn:
+        """Raise UsageError for a command that does not exist, and the words behind it."""
+        if name.isdecimal():
+            hint = CommandHint.of(["nsyswrap", "runs", "open", name, *rest], "use {}")
+            raise UsageError(f"no command named {name!r}", hint)
+        super().refuse(ctx, name, *rest)
+
+
 @click.group(
-    cls=CommandGroup,
+    cls=_RunsGroup,
     invoke_without_command=True,
     subcommand_metavar="[COMMAND] [ARGS]...",  # click 8.1 says that a command has to be named
     examples=("nsyswrap runs", "nsyswrap runs prune --older-than 30d"),
@@ -85,6 +96,8 @@ def list_runs(*, everywhere: bool, top: int) -> None:
     runs = _stored(everywhere=everywhere)
     if not runs:
         note("nsyswrap: no run was begun " + ("yet" if everywhere else "in this folder or below"))
+        if hint := "" if everywhere else captures_hint(Path.cwd()):
+            note(f"  {printable(hint)}")
         return
     say("\n".join(_table(runs[:top], events=True)))
     if len(runs) > top:

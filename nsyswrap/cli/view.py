@@ -31,6 +31,7 @@ from nsyswrap.cli.options import (
     SHOW,
     check_ending,
     newest_capture,
+    no_run_numbers,
     note_replaced,
     open_all,
     opener,
@@ -86,7 +87,7 @@ class _ViewCommand(HelpCommand):
     other_options={"--html": "--output"},
     examples=("nsyswrap view --open     # the newest run", "nsyswrap view before after -o compared.html"),
 )
-@click.argument("captures", nargs=-1, type=PATH, metavar="[CAPTURE|DIR]...")
+@click.argument("captures", nargs=-1, type=PATH, metavar="[CAPTURE|DIR]...", callback=no_run_numbers)
 @option(SHOW, "--by", "Compare the processes of one capture as ranks of a job.", choices=["rank"])
 @output_option("Write this file; - is stdout.", metavar="FILE", show_default="<label>.html")
 @option(OUTPUT, "--open", "Open the page in the browser.", name="opening")

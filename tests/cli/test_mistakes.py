@@ -209,6 +209,8 @@ report x.sqlite -r kernels
   did you mean 'cuda_gpu_kern_sum'?
 report x.sqlite -r cuda_gpu_kern_sum --sort mean
   did you mean 'avg_ns'?
+runs 2
+  use nsyswrap runs open 2
 report x.sqlite --limit 3
   use nsyswrap report x.sqlite --top 3
 report x.sqlite --grep gemm

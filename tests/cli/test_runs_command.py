@@ -118,10 +118,42 @@ def test_programs_are_shortened_and_folders_stay_whole(
     assert line.endswith(f"  nsyswrap-runs/{'long' * 20}漢")
 
 
-def test_no_runs(cli: Cli) -> None:
+def test_no_runs(tmp_path: Path, cli: Cli) -> None:
+    none = "nsyswrap: no run was begun in this folder or below\n"
     done = cli("runs")
-    assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == "nsyswrap: no run was begun in this folder or below\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", none)
+    (tmp_path / "a.nsys-rep").touch()
+    one = f"{none}  a .sqlite or .nsys-rep file is here: nsyswrap report a.nsys-rep\n"
+    assert cli("runs").stderr == cli("report").stderr == one
+    write(tmp_path / "my b.sqlite", kernel("k", 0, 1))
+    done = cli("runs")
+    command = "nsyswrap report 'my b.sqlite'; of all: nsyswrap collect ."
+    assert (done.returncode, done.stderr) == (
+        0,
+        f"{none}  2 .sqlite and .nsys-rep files are here: {command}\n",
+    )
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        *("report 2", "view 2", "plot 2", "export 2", "redact 2 -o x.sqlite", "compare 2 nsyswrap-runs/new"),
+        "collect 2",
+    ],
+)
+def test_a_number_of_the_list_is_answered_with_its_folder(tmp_path: Path, cli: Cli, typed: str) -> None:
+    for began, name in ((1e9, "old"), (1e9 + 60, "new")):
+        made(tmp_path / "nsyswrap-runs" / name, kernels=3, began=began)
+    meant = "  for a number of nsyswrap runs give the run folder: 2 is nsyswrap-runs/old"
+    done = cli(*typed.split())
+    assert (done.returncode, done.stdout) == (65, "")
+    assert done.stderr.splitlines() == ["nsyswrap: 2 not found", meant]
+    made(tmp_path / "2", kernels=3)
+    assert "not found" not in cli(*typed.split()).stderr
+
+
+def test_a_number_that_the_list_lacks(cli: Cli) -> None:
+    assert cli("report", "2").stderr == "nsyswrap: 2 not found\n"
 
 
 def test_open_writes_the_page_into_the_run_folder(tmp_path: Path, cli: Cli) -> None:
