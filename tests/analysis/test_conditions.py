@@ -7,6 +7,7 @@ import pytest
 from conditioned import H200, MS, POWER, STARTED, around, csv_of, idle, recorded, run_folder, sample
 from tiny_export import Row, everything, global_id, kernel, opened, row
 
+from nsyswrap.analysis import conditions as conditions_module
 from nsyswrap.analysis.conditions import RunConditions, Spread, WorkingGpu, run_conditions_of
 from nsyswrap.api import CaptureReader, open_capture
 from nsyswrap.base.run_facts import Conditions, Gpu
@@ -192,3 +193,21 @@ def test_the_export_of_a_run_has_those_of_the_run(tmp_path: Path) -> None:
 def test_an_operation_without_a_duration_is_no_work(tmp_path: Path) -> None:
     rows = [kernel("k", 1100 * MS, 1100 * MS, globalPid=global_id(100))]
     assert gpu_of(recorded(tmp_path / "run", rows, around([]))).count == 0
+
+
+@pytest.mark.parametrize(
+    ("generation", "gt_per_s", "coded"),
+    [
+        (1, 2.5, 0.8),
+        (2, 5, 0.8),
+        (3, 8, 128 / 130),
+        (4, 16, 128 / 130),
+        (5, 32, 128 / 130),
+        (6, 64, 242 / 256),
+    ],
+)
+def test_a_lane_of_pcie_gives_its_transfers_without_their_code(
+    generation: int, gt_per_s: float, coded: float
+) -> None:
+    lane = conditions_module._LANE_BYTES_PER_NS[generation]  # noqa: SLF001 - most are in no other test
+    assert lane == pytest.approx(gt_per_s * coded / 8, rel=1e-3)

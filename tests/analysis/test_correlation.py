@@ -9,7 +9,7 @@ import pytest
 from fixed_examples import FILES, FIXED
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny_export import API, KERNEL, Row, call, global_id, kernel, opened, write
+from tiny_export import API, KERNEL, Row, call, global_id, kernel, memcpy, opened, write
 
 from nsyswrap.analysis.arrays.spans import Spans, closest, enclosures, tree
 from nsyswrap.analysis.correlation import launch_pairs_of
@@ -82,6 +82,12 @@ def test_what_is_missing_meets_nothing(tmp_path: Path) -> None:
         call("launch", 0, 1, 2),
     ]
     assert pairs(tmp_path, *rows) == [(2, 2)]
+
+
+@pytest.mark.parametrize("kind", [11, 12, 13])  # to the device, to the host, between devices
+def test_a_migration_meets_no_call(kind: int, tmp_path: Path) -> None:
+    rows = [memcpy(kind, 10, 20, 4096, correlationId=1), call("launch", 0, 1, 1)]
+    assert not len(launch_pairs_of(opened(tmp_path, *rows), "memcpy").operation)
 
 
 def test_a_runtime_call_and_the_driver_call_below_it_are_two_pairs_as_in_nsys(tmp_path: Path) -> None:

@@ -35,6 +35,12 @@ def test_a_cover_holds_its_starts_and_not_its_ends() -> None:
     assert held.tolist() == [False, True, True, False, True, True, False, False]
 
 
+def test_a_cover_holds_a_part_of_what_overlaps_it_and_what_takes_no_time_in_it() -> None:
+    start, end = np.array([0, 0, 9, 10, 12, 5, 10, 30]), np.array([5, 6, 12, 15, 40, 5, 10, 30])
+    held = union(STARTS, ENDS).holding(start, end)
+    assert held.tolist() == [False, True, True, False, True, True, False, False]
+
+
 def test_how_much_of_a_cover_is_within() -> None:
     start, end = np.array([0, 6, 8, 11, 0, 29, 30]), np.array([5, 8, 16, 14, 99, 40, 31])
     assert union(STARTS, ENDS).within(start, end).tolist() == [0, 2, 2 + 1, 0, 20, 1, 0]

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from tiny_export import Row, kernel, row, write
 
+from nsyswrap.analysis import peaks
 from nsyswrap.analysis.peaks import peak_bandwidth, peak_flops, tf32_over_fp64, tf32_speedup
 from nsyswrap.api import CaptureReader, open_capture
 
@@ -91,6 +92,13 @@ def test_data_sheets(product: tuple[str, str, int, int, dict[str, float]], tmp_p
         written = kind if cores else kind.lower().replace("fp", "f")
         peak = peak_flops(whole, written, tensor_cores=cores)
         assert peak == pytest.approx(tflops * 1e12, rel=0.012), kind
+
+
+def test_each_type_has_the_rate_that_its_size_gives() -> None:
+    for version, rates in peaks._RATES.items():  # noqa: SLF001 - few data sheets have all of them
+        tensor, sizes = rates.tensor_cores, {"tf32": 0.5, "f16": 1, "bf16": 1, "i8": 2, "f8": 2, "f4": 4}
+        for kind in sizes.keys() & tensor.keys():
+            assert tensor[kind] == sizes[kind] * tensor["f16"], (version, kind)
 
 
 @pytest.mark.parametrize(

@@ -249,6 +249,9 @@ def test_random_ranges_hold_what_they_hold_when_looked_at_one_by_one(tmp_path: P
     tree = range_tree_of(capture.whole)
     for node in range(len(tree.names)):
         children = figures.total_ns[:-1][tree.parent == node].sum()
+        some = np.arange(len(tree.names) + 1) % 2 == 0
+        expected_children = np.flatnonzero((tree.parent == node) & some[:-1])
+        assert sorted(figures.children(node, some)) == expected_children.tolist()
         assert figures.total_ns[node] == figures.own_ns[node] + children
 
 

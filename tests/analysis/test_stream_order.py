@@ -88,10 +88,11 @@ def test_short_operations_between_are_passed(tmp_path: Path) -> None:
     assert waited_for(tmp_path, *rows) == 0
 
 
-def test_of_the_nodes_of_a_graph_the_last_to_end_counts(tmp_path: Path) -> None:
-    nodes = [kernel(LONG, 100, 200, 1, streamId=7), kernel("node", 110, 120, 1, streamId=7)]
+@pytest.mark.parametrize("last", [0, 1])
+def test_of_the_nodes_of_a_graph_the_last_to_end_counts(last: int, tmp_path: Path) -> None:
+    nodes = [kernel("node", 100 + 10 * i, 200 if i == last else 120, 1, streamId=7) for i in range(2)]
     rows = [call("cudaGraphLaunch", 10, 15, 1), *nodes, *launched(SHORT, 20, 2, (200, 210))]
-    assert waited_for(tmp_path, *rows) == 0
+    assert waited_for(tmp_path, *rows) == last
 
 
 @pytest.mark.parametrize(

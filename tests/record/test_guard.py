@@ -184,6 +184,24 @@ def test_a_program_that_its_command_does_not_stop_is_killed(tmp_path: Path) -> N
         assert command.wait(PATIENCE_S) >= 0
 
 
+def test_a_process_that_clears_its_environment_is_known_by_its_start() -> None:
+    program = "import os; input(); os.execve('/bin/sleep', ['sleep', '600'], {})"
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, env={guard.MARK: "of this run"}
+    )
+    with process:
+        try:
+            run = guard.RunProcesses("of this run")
+            wait_until(lambda: run.living() == [process.pid])
+            assert process.stdin
+            process.stdin.write(b"\n")
+            process.stdin.flush()
+            wait_until(lambda: not Path(f"/proc/{process.pid}/environ").read_bytes())
+            assert run.living() == [process.pid]
+        finally:
+            process.kill()
+
+
 def test_what_is_done_leaves_nothing(tmp_path: Path) -> None:
     with guarded(tmp_path) as run:
         wait_until(lambda: len(children(run.guard.pid)) == 1)

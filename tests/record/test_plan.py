@@ -66,7 +66,7 @@ command = ["timeit", "-n", "{lr}", "pass"]
 module = true
 grid = { lr = [0.5] }
 repeat = 1
-timeout = 5.5
+timeout = 0.5
 """
 
 
@@ -123,7 +123,7 @@ def test_a_run_knows_all_that_was_asked_for(whole: Plan) -> None:
 def test_own_values_win_over_the_defaults(whole: Plan) -> None:
     [spec] = [spec for spec in whole.specs if spec.module]
     assert spec.command == ("timeit", "-n", "0.5", "pass")
-    assert (spec.options.timeout_s, spec.repeat, spec.options.stats) == (5.5, 1, False)
+    assert (spec.options.timeout_s, spec.repeat, spec.options.stats) == (0.5, 1, False)
     assert spec.options.env == {"OMP_NUM_THREADS": "8", "FAST": "true"}
 
 
@@ -182,6 +182,7 @@ def test_ranks_and_options_of_slurm_come_from_parameters(tmp_path: Path) -> None
         ("srun", 4, 4),
     ]
     assert (four.profiled_ranks, four.profiled, own.profiled, own.launcher) == ((0,), True, False, "")
+    assert plan_of(tmp_path, RANKED.replace("[0]", '"all"')).specs[1].profiled_ranks is None
     assert four.settings == {"slurm": {"time": "5", "nodes": "4", "exclusive": True}}
     assert own.settings == {"slurm": {"time": "1"}}
     batch = make_batch(tmp_path / "batch", plan)

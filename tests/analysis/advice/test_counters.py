@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from advised import looped, new
 from tiny_export import METRICS, Row, call, kernel, metric
 
 from nsyswrap.analysis.advice import advice_of
+from nsyswrap.analysis.gpu_counters import sampled_gpus
 
 KIND = "gpu_counters"
 
@@ -35,6 +37,11 @@ def test_nothing_is_said_of_a_part_of_them(tmp_path: Path) -> None:
 
 def test_nothing_is_said_if_another_program_uses_the_gpu(tmp_path: Path) -> None:
     assert facts_of(tmp_path, *counters(*METRICS, idle=50)) == []
+
+
+def test_other_programs_are_looked_for_where_no_sample_beside_was_busy(tmp_path: Path) -> None:
+    [gpu] = sampled_gpus(new(tmp_path, kernel("k", 100, 600), *counters(METRICS[0])).whole)
+    assert np.flatnonzero(gpu.elsewhere()[:100] == 0).tolist() == [*range(1, 9), *range(61, 100)]
 
 
 def test_nothing_is_said_without_samples(tmp_path: Path) -> None:

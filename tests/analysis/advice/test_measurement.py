@@ -117,6 +117,17 @@ def test_a_range_that_waits_for_earlier_work(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize(("until", "wrong"), [(120, True), (100, False)])
+def test_a_tenth_more_than_the_right_time_is_accepted(until: int, wrong: bool, tmp_path: Path) -> None:  # noqa: FBT001
+    # 960 us without those from 20 us to the end of the earlier work: 1.1 x 860 = 946, but 1.1 x 880 = 968
+    rows = [
+        *(call("cudaLaunchKernel", 2 * US, 6 * US, 2), kernel("e", 10 * US, until * US, 2)),
+        *(nvtx("b", 10 * US, 970 * US), call("cudaLaunchKernel", 12 * US, 20 * US, 1)),
+        *(kernel("k", until * US, 950 * US, 1), call(SYNC, 30 * US, 960 * US)),
+    ]
+    assert ("timed_earlier_work" in findings_of(new(tmp_path, *repeated(*rows)))) is wrong
+
+
 def test_without_gpu_work_no_range_is_wrong(tmp_path: Path) -> None:
     capture = new(tmp_path, nvtx("a", 0, 100), call(SYNC, 0, 50))
     assert findings_of(capture) == {}

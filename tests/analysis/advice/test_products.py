@@ -96,6 +96,8 @@ def test_fp64_is_a_finding_where_the_framework_defaults_to_fp32(tmp_path: Path) 
     adds = looped(*ahead(FP64, 300, ADD.format("double")))
     saved = 3 * (300 * (1 - 66.9 / 494.7) + 700 * 0.5)  # a product, and half of the bytes
     assert found(tmp_path, gpu(), *adds)["fp64_kernels"].ceiling_ns == int(saved)
+    older = looped(*ahead("volta_dgemm_128x32_nn", 300, ADD.format("double")))
+    assert found(tmp_path, gpu(), *older)["fp64_kernels"].ceiling_ns == int(saved)
     assert found(tmp_path, gpu(7, 5), *adds)["fp64_kernels"].ceiling_ns == STEADY_NS // 2
     program = new(tmp_path, gpu(), *looped(*ahead(FP64, 300, "own(double *)")))
     assert framework_of(program) == ""

@@ -130,6 +130,9 @@ def test_of_a_kernel_with_more_launches_only_as_many_as_before_are_compared() ->
     result = gated(base, new, GateLimits(metrics=("kernels",)))
     assert result.coverage == pytest.approx((1.0, 2 / 3))
     assert result.verdict == "cannot tell"
+    gone = side_of("a", {GEMM: [exact_row(1e5, 100)] * 5, ADD: [exact_row(1e5, 100)] * 5})
+    less = side_of("b", {GEMM: [exact_row(1e5, 200)] * 5})
+    assert gated(gone, less, GateLimits(metrics=("kernels",))).coverage == pytest.approx((1 / 2, 1 / 2))
 
 
 def totals(span: list[float]) -> dict[Key, list[RowFigures | float | None]]:
@@ -216,6 +219,8 @@ def test_a_warm_up_that_varies_too_much_is_named() -> None:
     result = gated(side_of("a", {STEP: rows}), side_of("b", {STEP: rows}), GateLimits())
     assert result.verdict == "cannot tell"
     assert any(line.startswith("warm-up alone varies too much") for line in remark_lines(result))
+    decided = gated(side_of("a", {STEP: QUIET}), side_of("b", {STEP: QUIET}), GateLimits())
+    assert not any(line.startswith("warm-up") for line in remark_lines(decided))
 
 
 def test_four_runs_a_side_that_lie_apart_are_slower_whatever_their_noise() -> None:

@@ -17,7 +17,7 @@ from nsyswrap.analysis.compare.pairing import PairedRows
 from nsyswrap.render.formats.csv import delimited
 from nsyswrap.render.formats.text import table_lines
 from nsyswrap.reports.compare.as_data import as_dict
-from nsyswrap.reports.compare.tables import SCHEMA, all_rows, group_table
+from nsyswrap.reports.compare.tables import SCHEMA, all_rows, group_table, row_name
 
 VALIDATOR = Draft202012Validator(json.loads((ROOT / "docs" / "compare.schema.json").read_text("utf-8")))
 
@@ -55,6 +55,18 @@ def test_the_change_is_that_of_the_times_beside_it() -> None:
     [row] = shown(Pair(key, base, new, judge(PairedRows(key, base, new), SlowdownLimits())))
     assert row["each"] == "150 → 200 µs"
     assert row["change_percent"] == pytest.approx(100 / 3)
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        (Key("budget", "gemm_kernel"), "gemm"),
+        (Key("budget", "of another version"), "of another version"),
+        (Key("kernel", "gemm_kernel"), "gemm_kernel"),
+    ],
+)
+def test_states_alone_have_words(key: Key, words: str) -> None:
+    assert row_name(key) == words
 
 
 def test_columns_without_values_are_left_out() -> None:

@@ -179,6 +179,13 @@ def test_what_a_reader_has_to_know(tmp_path: Path) -> None:
         assert note.startswith(beginning)
 
 
+def test_a_process_alone_on_its_device_shares_none(tmp_path: Path) -> None:
+    rows = [nvtx("r", 0, 90 * US), call("cudaLaunchKernel", 2, 4, 1), kernel("k", 6, 9, 1)]
+    others = [kernel("k", 5, 50, None, pid=200), kernel("k", 5, 9, None, pid=300, deviceId=1)]
+    notes = audited(opened(tmp_path, *rows, *others)).notes
+    assert "other GPU work includes processes with a device of the same id: 100, 200" in notes
+
+
 def test_a_capture_without_gpu_work_says_so(tmp_path: Path) -> None:
     table = audited(opened(tmp_path, nvtx("r", 0, 9), call("cudaLaunchKernel", 2, 4, 1)))
     assert table.notes == (
