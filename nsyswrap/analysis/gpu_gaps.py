@@ -41,7 +41,7 @@ from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import CLASSES, LAUNCH, OTHER, by_thread, call_classes
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
-from nsyswrap.capture.intervals import IntervalSet, gaps, union
+from nsyswrap.capture.intervals import LEAST, MOST, IntervalSet, gaps, union
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import QUEUE_FULL, SPANS
 from nsyswrap.capture.stream import BLOCK_ROWS, in_blocks, narrow, one_of
@@ -74,9 +74,9 @@ class _Course(NamedTuple):
 class ThreadActivity:
     """What host threads did, kept as long as this object, as it takes much memory."""
 
-    def __init__(self, whole: Capture) -> None:
-        """Take the capture with nothing left out."""
-        self.whole = whole
+    def __init__(self, whole: Capture, window: tuple[int, int] = (LEAST, MOST)) -> None:
+        """Take the capture with nothing left out, and the times between which all intervals lie."""
+        self.whole, self._window = whole, window
         self._courses: dict[int, _Course] = {}
 
     def segments(self, thread: NDArray[Any], start: NDArray[Any], end: NDArray[Any]) -> ActivityPieces:
@@ -95,7 +95,7 @@ class ThreadActivity:
 
     def _course(self, thread: int) -> _Course:
         if thread not in self._courses:
-            self._courses[thread] = _course(self.whole, thread)
+            self._courses[thread] = _course(self.whole, thread, self._window)
         return self._courses[thread]
 
 
@@ -115,13 +115,15 @@ def _split(course: _Course, start: NDArray[Any], end: NDArray[Any]) -> ActivityP
     return ActivityPieces(np.repeat(np.arange(len(start)), count), begins, until, activity[edge])
 
 
-def _course(whole: Capture, thread: int) -> _Course:
-    """Return what a thread of the whole capture did."""
-    parts = [
-        (activity[rows], *(whole.columns(kind, field)[field][rows] for field in SPANS))
-        for kind, activity in _activities(whole)
-        for rows in [by_thread(whole, kind).get(thread, _NONE)]
-    ]
+def _course(whole: Capture, thread: int, window: tuple[int, int]) -> _Course:
+    """Return what a thread of the whole capture did in a window."""
+    parts = []
+    for kind, activity in _activities(whole):
+        rows = by_thread(whole, kind).get(thread, _NONE)
+        start, end = whole.columns(kind, *SPANS).values()
+        if window != (LEAST, MOST):
+            rows = rows.compress(((end > window[0]) & (start < window[1]))[rows])
+        parts.append((activity[rows], start[rows], end[rows]))
     parts = [part for part in parts if len(part[0])] or parts[:1]
     activity, start, end = map(np.concatenate, zip(*parts, strict=True)) if len(parts) > 1 else parts[0]
     if len(parts) > 1 or not (end > start).all():
@@ -365,10 +367,11 @@ def gaps_of(capture: Capture) -> Gaps:
     segments: list[Arrays] = []
     owners: list[tuple[int, int, int]] = []
     count = 0
-    threads = ThreadActivity(capture.whole)
+    ends = _outer_ends(capture)
+    threads = ThreadActivity(capture.whole, ends)
     for process, device, rows in gpu_operations_of(capture).by_device():
         if owners and owners[-1][0] != process:
-            threads = ThreadActivity(capture.whole)  # other processes have other threads
+            threads = ThreadActivity(capture.whole, ends)  # other processes have other threads
         part = _of_device(capture, rows, operations.rows_of[process, device])
         gap.append(part | _explained(threads, operations, part, segments, count))
         del part  # it would stay in memory while the columns are joined
@@ -376,6 +379,14 @@ def gaps_of(capture: Capture) -> Gaps:
         owners.append((process, device, count))
     del threads  # joining needs the memory
     return Gaps(operations, owners, **_joined(gap, _GAP), segments=GapPieces(**_joined(segments, _SEGMENT)))
+
+
+def _outer_ends(capture: Capture) -> tuple[int, int]:
+    """Return times before and after all gaps of the view: operations that are not cut can lie outside it."""
+    start, end = capture.window.start_ns, capture.window.end_ns
+    operations = gpu_operations_of(capture)
+    first, last = operations.start_ns.min(initial=start), operations.end_ns.max(initial=end)
+    return int(first), int(last)
 
 
 def _of_device(capture: Capture, rows: NDArray[Any], every: NDArray[Any]) -> Arrays:

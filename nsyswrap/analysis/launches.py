@@ -131,7 +131,8 @@ def launches_of(capture: Capture) -> Launches:
 def _selected(capture: Capture, every: Launches) -> NDArray[Any]:
     operations = np.zeros(len(gpu_operations_of(capture.whole)), dtype=bool)
     operations[positions_of(capture)] = True
-    return calls_selected(capture, every.call) & operations[every.operation]  # type: ignore[no-any-return]
+    rows = np.flatnonzero(operations[every.operation])
+    return rows[calls_selected(capture, every.call[rows])]  # type: ignore[no-any-return]
 
 
 def calls_selected(capture: Capture, calls: NDArray[Any]) -> NDArray[Any]:
