@@ -59,7 +59,7 @@ WORK = (
     ),
     Column(
         "busy_percent",
-        "GPU Busy",
+        "GPU Busy of Whole Runs",  # the screen's is of the judged part
         "GPU busy time as a share of the time from first to last operation of each GPU, over all GPUs",
     ),
     Column("recorded_ns", "Recording Time", "recording time of nsys, if the export has it"),

@@ -51,6 +51,18 @@ def test_combinations_in_order_with_their_spread() -> None:
     )
 
 
+def test_the_busy_share_of_whole_runs_is_not_that_of_the_screen() -> None:
+    """The list of runs has that of the judged part as Busy."""
+    done = [result({"n": n}, busy_percent=n, judged_busy_percent=90) for n in (1, 2)]
+    titles = [
+        compare(done, parameters_of(done), by).schema.title for by in ("busy_percent", "judged_busy_percent")
+    ]
+    assert titles == [
+        "GPU Busy of Whole Runs by configuration, lowest first",
+        "Busy by configuration, lowest first",
+    ]
+
+
 def test_a_header_of_the_screen_names_a_figure() -> None:
     done = [result({"n": 1}, kernel_ns=100)]
     names = ("kernel_ns", "Kernel Time", "kernel time", "judged_busy_percent", "Busy", "busy", "Busy %")
