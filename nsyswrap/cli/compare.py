@@ -22,7 +22,7 @@ from nsyswrap.base.errors import CaptureError, CommandHint, OutputError, UsageEr
 from nsyswrap.base.files import locked, write
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import PROGRAM_ERRORS, PROGRAM_OUTPUT, claim_output, make_folder, outcome_words
-from nsyswrap.base.text import ascii_layout, printable, quoted
+from nsyswrap.base.text import ascii_layout, counted, printable, quoted
 from nsyswrap.cli import gate
 from nsyswrap.cli.folders import check_no_run_numbers, expanded
 from nsyswrap.cli.gate import gate_options
@@ -368,6 +368,7 @@ def command(
             if lonely := next(filter(of_run.get, of_run), ""):
                 raise UsageError(f"{lonely} belongs to --run", "add --run N")
             base, new = load_sides(*split_sides(paths))
+            _note_same_runs(base, new)
         comparison = comparing.compare(base, new, limits, anyway=anyway or bool(runs))
         if runs:  # the user gave two command lines
             wanted = tuple(one for one in comparison.obstacles if not one.is_deliberate)
@@ -442,6 +443,15 @@ def load_sides(base: Sequence[str], new: Sequence[str]) -> tuple[Side, Side]:
     show_progress = progress_line()
     loaded = [sides.load(source, lambda text: note(f"nsyswrap: {text}"), show_progress) for source in sources]
     return loaded[0], loaded[1]
+
+
+def _note_same_runs(base: Side, new: Side) -> None:
+    """Print which runs a baseline was saved from that are on the other side, too."""
+    saved, given = (
+        {(run.label, run.setup.started) for run in side.runs if run.setup.started} for side in (base, new)
+    )
+    if shared := sorted(label for label, _ in saved & given):
+        note(f"nsyswrap: {counted(len(shared), 'runs')} on both sides: {printable(', '.join(shared))}")
 
 
 def load_side(texts: Sequence[str]) -> Side:

@@ -69,6 +69,7 @@ def test_a_baseline_compares_with_the_run_that_it_was_saved_from(run: Callable[.
     assert run("baseline", "save", "here.json", CAPTURE).code == 0
     done = run("compare", "here.json", CAPTURE, "--format", "json")
     assert done.code == 0, done.err
+    assert "nsyswrap: 1 run on both sides: " in done.err
     rows = json.loads(done.out)["rows"]
     assert rows
     assert [
