@@ -83,6 +83,7 @@ void cutlass::device_kernel<flash::enable_sm90_or_later<flash::FlashAttnFwdSm90<
 void cutlass::device_kernel<flash::FlashAttnBwdPreprocess<cutlass::half_t>>(T1) | FlashAttention - - - 0 | M
 fmhaSm100fKernel_QkvE4m3OBfloat16H64PagedKvCausalP64VarSeqQ8Kv128       | TensorRT-LLM f8 - - 0      | T
 bmm_Bfloat16_E2m1E2m1_Fp32_bA16_bB16_bC16_t128x16x512_s4_et128x16       | TensorRT-LLM f4 f32 128x16 0 | T
+void at::native::reduce_kernel<(int)512, (int)1, at::native::ReduceOp<c10::Half, at::native::func_wrapper_t<float>, float, (int)4>>(T1) | PyTorch f16 - - 0 | M
 k                                                                       | - - - - 0                  | O
 tiled_matmul(float *, float *)                                          | - - - - 0                  | O
 """  # noqa: E501 -- names are not broken

@@ -13,6 +13,7 @@ from tiny_export import call, kernel
 from nsyswrap.base.nsys.options import RecordingOptions
 from nsyswrap.base.run_folder import EXPORT, PROGRAM_ERRORS, RunFolder, Status
 from nsyswrap.record.attached import CommandEnd
+from nsyswrap.record.batch import ranks_outcome
 from nsyswrap.record.batch.ranks_outcome import judge, note_cause, note_time_limit
 from nsyswrap.record.batch.task import TaskSpec
 
@@ -58,6 +59,22 @@ def test_each_profiled_rank_has_a_capture(tmp_path: Path) -> None:
     ended(tmp_path, 2, DONE, NVTX)
     assert outcome(tmp_path, spec(3, profiled_ranks=(0, 2))) == ("done", 0, "no GPU work was recorded")
     assert outcome(tmp_path, spec(3)) == ("nsys_failed", 70, "no complete capture of rank 1")
+
+
+def test_the_status_of_a_rank_that_began_is_awaited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        RunFolder(tmp_path / "rank-1").write_status(DONE)
+
+    monkeypatch.setattr(ranks_outcome.time, "sleep", sleep)
+    ended(tmp_path, 0, DONE)
+    ranks_outcome._await_files(spec(), tmp_path)  # noqa: SLF001 - rank 1 never began
+    assert not slept
+    ended(tmp_path, 1, None)
+    ranks_outcome._await_files(spec(), tmp_path)  # noqa: SLF001
+    assert len(slept) == 1
 
 
 def test_the_rank_that_died_first_is_named(tmp_path: Path) -> None:

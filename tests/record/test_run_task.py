@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from conftest import Cli
@@ -283,3 +284,14 @@ def test_torchrun_is_for_this_machine_in_jobs_of_others(monkeypatch: pytest.Monk
         assert job is not None
         assert job.nodes == nodes
         monkeypatch.setenv("NSYSWRAP_TIME_LIMIT_MARGIN_S", "60")  # set by the script of a batch
+
+
+def test_a_rank_that_is_not_chosen_becomes_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = planned(tmp_path, sys.executable, launcher="srun", ntasks=2, profiled_ranks=(0,))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(run_task, "detect", lambda **_: SimpleNamespace(rank=1, folder="rank-1"))
+    monkeypatch.setattr(run_task, "execute_bare", lambda *_: sys.exit("the program"))
+    with pytest.raises(SystemExit, match="the program"):
+        run_task.carry_out_rank(run, lambda *_: pytest.fail("recorded"))

@@ -80,6 +80,13 @@ def test_a_long_step_with_the_usual_calls_is_no_break(tmp_path: Path) -> None:
     assert (numbers(steps.steady), numbers(steps.outlier)) == (list(range(1, 50)), [19])
 
 
+def test_a_long_last_step_with_the_usual_calls_is_no_break(tmp_path: Path) -> None:
+    drawing = loop(20)
+    drawing.kernels("ab", 20 * LENGTH)
+    drawing.launch("c", 20 * LENGTH + 60, api_ns=50 * LENGTH)
+    assert numbers(only(tmp_path, drawing).steady) == list(range(1, 21))
+
+
 def test_three_breaks_are_outliers(tmp_path: Path) -> None:
     drawing = Drawing()
     for run in range(4):
