@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from nsyswrap.analysis import answer as answers
 from nsyswrap.analysis.compare.model import Comparison as Compared
@@ -88,7 +88,16 @@ class NotebookTable(ReportTable):
 
 
 class CaptureReader(CaptureColumns):
-    """One export, read-only: its events as DataFrames, its reports and its plots."""
+    """One export, read-only: its events as DataFrames, its reports and its plots.
+
+    A ``with`` block frees at its end what was read. The file is closed with the last reference.
+    """
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
     def events(self, kind: str) -> pd.DataFrame:
         """Return all events of one kind as a DataFrame, in row order.

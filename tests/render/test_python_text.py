@@ -77,3 +77,10 @@ def test_a_run_is_one_line() -> None:
     assert repr(Run(Path("runs/a"), Status("done", 0, 0, 0))) == "<Run runs/a: done>"
     failed = Status("program_failed", 3, 0, 3, "the program ended with code 3")
     assert repr(Run(Path("runs/a"), failed)) == "<Run runs/a: program_failed: the program ended with code 3>"
+
+
+def test_a_with_block(tmp_path: Path) -> None:
+    with open_capture(write(tmp_path / "x.sqlite", kernel("k", 0, 5))) as capture:
+        table = capture.report("cuda_gpu_kern_sum")
+    assert list(table.frame["name"]) == ["k"]
+    assert capture.report("cuda_gpu_kern_sum").frame.equals(table.frame)
