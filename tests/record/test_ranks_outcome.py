@@ -3,6 +3,7 @@
 import os
 import signal
 import sqlite3
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -68,7 +69,7 @@ def test_the_status_of_a_rank_that_began_is_awaited(tmp_path: Path, monkeypatch:
         slept.append(seconds)
         RunFolder(tmp_path / "rank-1").write_status(DONE)
 
-    monkeypatch.setattr(ranks_outcome.time, "sleep", sleep)
+    monkeypatch.setattr(time, "sleep", sleep)
     ended(tmp_path, 0, DONE)
     ranks_outcome._await_files(spec(), tmp_path)  # noqa: SLF001 - rank 1 never began
     assert not slept
