@@ -262,6 +262,15 @@ def test_steps_of_other_launches_end_with_the_update_of_the_optimizer(tmp_path: 
     assert steps.duration_ns[:-1].tolist() == [30 * (length + 2) + 500 for length in lengths[1:-1]]
 
 
+@pytest.mark.parametrize(("before_ns", "count"), [(29_500, 4), (29_700, 0)])
+def test_steps_between_updates_hold_a_tenth_of_the_gpu_time(
+    before_ns: int, count: int, tmp_path: Path
+) -> None:
+    drawing = optimized([30, 41, 26, 55, 38])  # 32 kernels of 20 ns, then the steps with 168: 4000 ns
+    drawing.launch("before", -before_ns - 1000, gpu_ns=before_ns)
+    assert len(only(tmp_path, drawing)) == count
+
+
 def test_a_longer_cycle_holds_several_updates(tmp_path: Path) -> None:
     drawing, now = Drawing(), 0
     for _ in range(12):
