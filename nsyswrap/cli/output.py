@@ -341,17 +341,22 @@ def note_silence(capture: Capture, *, on_screen: bool = False) -> None:
 
 
 def make_tables(
-    captures: Mapping[str, Capture], requests: Sequence[ReportRequest], *, of_several: bool = False
+    captures: Mapping[str, Capture],
+    requests: Sequence[ReportRequest],
+    *,
+    of_several: bool = False,
+    needs_one: bool = False,
 ) -> tuple[list[Table], list[MissingReport]]:
     """Make the reports with progress. Return one table for each report, and the reports that are missing.
 
     The notes of the tables are printed, and which captures cannot answer which report. ``of_several``:
-    several captures were asked for, even if fewer can be read.
+    several captures were asked for, even if fewer can be read. Raises NotInCapture without a table if
+    ``needs_one``.
     """
     made = make.make_reports(captures, requests, step)
     made.of_several = of_several
     tables = made.combined()
-    _note_missing(made.missing, captures)
+    _note_missing(made.missing, captures, are_all=needs_one and not tables)
     note_tables(tables, captures.values())
     return tables, made.missing
 
@@ -374,9 +379,8 @@ def tables_in_turn(
         del made  # or it would be there while the next is made
         while tables:
             yield tables.pop(0)
-    _note_missing(missing, captures)
+    _note_missing(missing, captures, are_all=not without_rows)
     note_tables(without_rows, captures.values())
-    check_made(without_rows, captures)
     note_selection(without_rows)
 
 
@@ -398,8 +402,13 @@ def note_selection(tables: Sequence[Table]) -> None:
             note(f"nsyswrap: selected{where}: {selection}")
 
 
-def _note_missing(missing: Sequence[MissingReport], captures: Mapping[str, Capture]) -> None:
-    """Print one line for each reason: the reports and captures that have it in common."""
+def _note_missing(
+    missing: Sequence[MissingReport], captures: Mapping[str, Capture], *, are_all: bool = False
+) -> None:
+    """Print one line for each reason: the reports and captures that have it in common.
+
+    If they ``are_all`` that was asked for, a single reason is raised as NotInCapture, or that there are some.
+    """
     places_by_reason: dict[tuple[str, str, str], list[str]] = {}
     for report in missing:
         source = captures[report.capture].source
@@ -410,8 +419,13 @@ def _note_missing(missing: Sequence[MissingReport], captures: Mapping[str, Captu
     for (name, of_one, of_several), places in places_by_reason.items():
         text = of_one if len(places) == 1 else of_several
         names_by_reason.setdefault((", ".join(places), text), []).append(name)
-    for (listed, text), names in names_by_reason.items():
-        note(f"nsyswrap: no {', '.join(names)}: {listed} {text}")
+    texts = [f"no {', '.join(names)}: {listed} {text}" for (listed, text), names in names_by_reason.items()]
+    if are_all and len(texts) == 1:
+        raise NotInCapture(texts[0])
+    for text in texts:
+        note(f"nsyswrap: {text}")
+    if are_all:
+        check_made((), captures)
 
 
 def note_tables(tables: Sequence[Table], captures: Iterable[Capture] = ()) -> None:

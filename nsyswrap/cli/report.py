@@ -17,7 +17,6 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -288,7 +287,8 @@ def _write_tables(
         selection = selection.decided(as_nsys=False)
         captures = {label: capture.decided() for label, capture in captures.items()}
         answers = {label: summary.answer_with_lines(capture) for label, capture in captures.items()}
-    tables, missing = make_tables(captures, requests, of_several=bool(left_out))
+    needs_one = not options.format.has_envelope
+    tables, missing = make_tables(captures, requests, of_several=bool(left_out), needs_one=needs_one)
     _write(formats.Document(tables, captures, selection, missing, answers, left_out), plan)
 
 
@@ -399,12 +399,14 @@ def _write_like_nsys(tables: Iterator[Table], options: ReportOptions, names: Seq
     """Write the files of `nsys stats --format csv -o PREFIX`, empty ones for reports without a table."""
     prefix, missing = options.csv_folder or Path(), set(names)
     paths.check_target(prefix.parent)
-    with suppress(NotInCapture):  # nsys ends with 0
+    try:
         while (table := next(tables, None)) is not None:
             (content,) = formats.find_format("csv").render(formats.Document([table]), options.layout).values()
             files.write(prefix.with_name(f"{prefix.name}_{table.label}.csv"), content, follow=False)
             missing.discard(table.label)
             del table, content
+    except NotInCapture as error:  # nsys ends with 0
+        note(f"nsyswrap: {error.message}")
     for name in missing:
         files.write(prefix.with_name(f"{prefix.name}_{name}.csv"), "", follow=False)
     note(f"wrote {counted(len(names), 'CSV files')} {prefix}_*.csv")

@@ -199,6 +199,14 @@ def test_what_several_captures_lack_is_said_once(cli: Cli, tmp_path: Path) -> No
     ]
 
 
+@pytest.mark.parametrize("more", [[], ["-r", "nvtx_pushpop_sum"], ["--csv", "out"], ["--format", "csv"]])
+def test_a_single_reason_is_said_once(cli: Cli, tmp_path: Path, more: list[str]) -> None:
+    done = cli("report", write(tmp_path / "x.sqlite", kernel("k", 5, 9, 1)), "-r", "nvtx_sum", *more)
+    assert (done.returncode, done.stdout) == (65, "")
+    [line] = done.stderr.splitlines()
+    assert line.startswith("nsyswrap: no nvtx_sum")
+
+
 def test_a_capture_that_lacks_all_that_was_asked_for(cli: Cli, export: Path) -> None:
     done = cli("report", export, "-r", "nvtx_phases", "-r", "memcpy_bandwidth")
     assert (done.returncode, done.stdout) == (65, "")
