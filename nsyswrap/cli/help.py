@@ -215,16 +215,15 @@ class HelpCommand(click.Command):
             hint = CommandHint.of([*ctx.command_path.split(), *before, *kept, *after], "use {}")
             raise UsageError(f"{flag} takes no value", hint) from None
         except click.NoSuchOption as error:
-            other = error.option_name
-            if other not in self.other_options:
-                raise
-            meant = [
-                word.replace(other, self.other_options[other], 1) if word.split("=")[0] == other else word
-                for word in typed
-            ]
-            raise UsageError(
-                f"no option named {other!r}", CommandHint.of([*ctx.command_path.split(), *meant], "use {}")
-            ) from None
+            self.refuse_option(ctx.command_path, error.option_name, typed)
+            raise
+
+    def refuse_option(self, path: str, other: str, typed: Sequence[str]) -> None:
+        """Raise UsageError for an option that another tool or command has, if there is a word on it."""
+        if ours := self.other_options.get(other):
+            meant = [word.replace(other, ours, 1) if word.split("=")[0] == other else word for word in typed]
+            hint = CommandHint.of([*path.split(), *meant], "use {}")
+            raise UsageError(f"no option named {other!r}", hint)
 
     def parted(self, args: Sequence[str]) -> tuple[list[str], int]:
         """Return the words with the numbers that are left out, and the place of the first that is no option.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -48,21 +48,17 @@ FORMATS = ("png", "svg", "pdf")
 class _PlotCommand(HelpCommand):
     """A command whose pictures show a fixed number of kernels: --top is answered with the report."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments. Raises UsageError for --top."""
-        typed = tuple(args)
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            if error.option_name != "--top":
-                raise
+    def refuse_option(self, path: str, other: str, typed: Sequence[str]) -> None:
+        """Raise UsageError for --top, and for options of other commands."""
+        if other == "--top":
             _, count, _ = around("--top", typed)
             named = named_captures(typed)
             words = ["nsyswrap", "report", *named, "-r", "cuda_gpu_kern_sum", "--top", count or "N"]
             raise UsageError(
                 "no option named '--top': the number of kernels in a picture is fixed",
                 CommandHint.of(words, "as a table: {}"),
-            ) from None
+            )
+        super().refuse_option(path, other, typed)
 
 
 @click.command(

@@ -110,26 +110,24 @@ class RecordingCommand(HelpCommand):
         except click.MissingParameter:
             _check_value_is_no_program(typed)
             raise
-        except click.NoSuchOption as error:
-            if error.option_name == _PYTHON:
-                meant = CommandHint.of([*ctx.command_path.split(), *self._with_python(typed)], "use {}")
-                raise UsageError(
-                    f"no option named {_PYTHON!r}: name the Python before its script", meant
-                ) from None
-            if error.option_name in _GPUS and not self.shares_gpus:
-                hint = _hint_on_gpus(ctx.command_path, error.option_name, typed)
-                raise UsageError(f"no option named {error.option_name!r}", hint) from None
-            check_nvcc_quotes(ctx.command_path, typed, error.option_name)
-            if for_nvcc := _words_for_nvcc(typed, error.option_name):
-                raise UsageError(
-                    f"{for_nvcc[1]} is not an option of nsyswrap: --nvcc passes it to nvcc",
-                    CommandHint.of([*ctx.command_path.split(), *for_nvcc], "use {}"),
-                ) from None
-            is_begun = any(flag.startswith(error.option_name) for one in self.params for flag in one.opts)
-            if is_begun or not option_of_nsys(error.option_name):
-                raise
-            advice = advice_for_nsys(self, ctx.command_path, typed)
-            raise UsageError(f"{error.option_name} is an option of nsys, not of nsyswrap", advice) from None
+
+    def refuse_option(self, path: str, other: str, typed: Sequence[str]) -> None:
+        """Raise UsageError for an option of nsys, of nvcc, or of another tool."""
+        if other == _PYTHON:
+            meant = CommandHint.of([*path.split(), *self._with_python(typed)], "use {}")
+            raise UsageError(f"no option named {_PYTHON!r}: name the Python before its script", meant)
+        if other in _GPUS and not self.shares_gpus:
+            raise UsageError(f"no option named {other!r}", _hint_on_gpus(path, other, typed))
+        check_nvcc_quotes(path, typed, other)
+        if for_nvcc := _words_for_nvcc(typed, other):
+            raise UsageError(
+                f"{for_nvcc[1]} is not an option of nsyswrap: --nvcc passes it to nvcc",
+                CommandHint.of([*path.split(), *for_nvcc], "use {}"),
+            )
+        is_begun = any(flag.startswith(other) for one in self.params for flag in one.opts)
+        if option_of_nsys(other) and not is_begun:
+            advice = advice_for_nsys(self, path, typed)
+            raise UsageError(f"{other} is an option of nsys, not of nsyswrap", advice)
 
     @property
     def shares_gpus(self) -> bool:

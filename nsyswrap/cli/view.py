@@ -62,14 +62,9 @@ _HEAD = 2**11  # bytes, in which a page names what wrote it
 class _ViewCommand(HelpCommand):
     """A command that writes pages alone: --format is answered with the command for that format."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments. Raises UsageError for --format."""
-        typed = tuple(args)
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            if error.option_name != "--format":
-                raise
+    def refuse_option(self, path: str, other: str, typed: Sequence[str]) -> None:
+        """Raise UsageError for --format, and for options of other commands."""
+        if other == "--format":
             before, form, after = around("--format", typed)
             if form in _PICTURES:
                 words = ["plot", *named_captures(typed), "--format", form]
@@ -79,7 +74,8 @@ class _ViewCommand(HelpCommand):
                 words = ["view", *before, *after]
             raise UsageError(
                 "no option named '--format': view writes HTML", CommandHint.of(["nsyswrap", *words], "use {}")
-            ) from None
+            )
+        super().refuse_option(path, other, typed)
 
 
 @click.command(
