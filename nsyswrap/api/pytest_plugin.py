@@ -5,13 +5,12 @@ It is here and not in ``cli``, whose package loads click.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from nsyswrap.api.gpu_profile import Profiler
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +23,6 @@ from nsyswrap.base.files import TOML_BYTES, brief, parse_toml, read_toml, small_
 from nsyswrap.base.text import unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     import click
 
 PROJECT_FILE = "pyproject.toml"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import CaptureError, exit_code_of
@@ -15,8 +16,6 @@ from nsyswrap.render.formats.text import heading
 from nsyswrap.reports import NAMES, find_report, module
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from nsyswrap.reports.table import Column, Report
 
 # The reports of `nsys stats` and `nsys analyze` that nsyswrap lacks, by the reason.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base import settings
-from nsyswrap.base.errors import CaptureError, NsyswrapError, UsageError
+from nsyswrap.base.errors import CaptureError, NsyswrapError, UnreadCapture, UsageError
 from nsyswrap.base.files import brief
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import printable, unknown
@@ -20,7 +20,6 @@ from nsyswrap.cli.output import note, on_github
 if TYPE_CHECKING:
     from nsyswrap.analysis.compare.gate import GateLimits, GateResult
     from nsyswrap.analysis.compare.model import Comparison
-    from nsyswrap.base.errors import UnreadCapture
 
 with lazy_imports():
     from nsyswrap.analysis.compare import gate as gates

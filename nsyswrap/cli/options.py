@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from nsyswrap.base import paths
-from nsyswrap.base.errors import UsageError
+from nsyswrap.base.errors import UnreadCapture, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import quoted, replaced_note, shortest_labels
 from nsyswrap.cli.help import completes, option
 from nsyswrap.cli.output import note, note_not_read, note_remarks, unreadable_noted
 
 if TYPE_CHECKING:
-    from nsyswrap.base.errors import UnreadCapture
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.selection import Selection
 

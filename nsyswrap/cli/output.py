@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, BinaryIO, TextIO
 import click
 
 from nsyswrap.base import paths
-from nsyswrap.base.errors import NotInCapture, OutputError, Unreadable, UsageError
+from nsyswrap.base.errors import NotInCapture, OutputError, Unreadable, UnreadCapture, UsageError
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.paths import Skip
 from nsyswrap.base.text import (
     as_ascii,
     ascii_layout,
@@ -35,9 +36,7 @@ from nsyswrap.cli.help import COMMANDS, HIDDEN
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nsyswrap.base.errors import UnreadCapture
     from nsyswrap.base.nsys.find import Nsys
-    from nsyswrap.base.paths import Skip
     from nsyswrap.capture.capture import Capture
     from nsyswrap.render.formats import Layout
     from nsyswrap.reports import ReportRequest

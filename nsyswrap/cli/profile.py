@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -68,8 +69,6 @@ from nsyswrap.cli.recording import (
 )
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from nsyswrap.api import Run
     from nsyswrap.base.nsys.find import Nsys
     from nsyswrap.record.launcher_env import Rank

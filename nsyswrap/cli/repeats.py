@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsyswrap.base import paths
@@ -21,8 +22,6 @@ from nsyswrap.base.units import Unit, human
 from nsyswrap.cli.output import confirm, note, note_not_read, note_remarks, note_silence, progress_line, say
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from nsyswrap.capture.capture import Capture
     from nsyswrap.record.program import Callbacks, RunSpec
     from nsyswrap.reports.runs.tables import Cost, RunsFigure

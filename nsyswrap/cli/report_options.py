@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.errors import UsageError
@@ -15,14 +16,12 @@ from nsyswrap.cli.folders import are_ranks, captures_in, listed
 from nsyswrap.cli.options import opener
 from nsyswrap.cli.output import check_csv_folder, note, terminal_layout
 from nsyswrap.render import formats
+from nsyswrap.render.formats import Format, Layout
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from nsyswrap.base.units import Rounding, TimeUnit
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.selection import KernelNames, Selection
-    from nsyswrap.render.formats import Format, Layout
     from nsyswrap.reports import ReportRequest
     from nsyswrap.reports.table import Table
 

@@ -7,21 +7,19 @@ import os
 import shlex
 import shutil
 import signal
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsyswrap.base import paths
+from nsyswrap.base.errors import NsyswrapError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys import command
-from nsyswrap.base.run_folder import EXPORT, LOG, RECORDING, REPORT, Status, free_space_note, is_full
+from nsyswrap.base.nsys.options import RecordingOptions
+from nsyswrap.base.run_folder import EXPORT, LOG, RECORDING, REPORT, Outcome, Status, free_space_note, is_full
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from nsyswrap.base.errors import NsyswrapError
-    from nsyswrap.base.nsys.options import RecordingOptions
-    from nsyswrap.base.run_folder import Outcome
     from nsyswrap.record.hooked import HookNotes
     from nsyswrap.record.program import RunSpec
     from nsyswrap.record.supervisor import NsysEnd

@@ -11,6 +11,7 @@ import re
 import select
 import shutil
 import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,8 +26,6 @@ from nsyswrap.base.text import did_you_mean, did_you_mean_file, quoted
 from nsyswrap.record.exec_program import STARTED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from nsyswrap.base.nsys.find import Nsys
     from nsyswrap.base.run_facts import BareRun
 

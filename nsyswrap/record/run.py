@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import asdict, replace
 from datetime import datetime, timezone
@@ -23,6 +24,7 @@ from nsyswrap.base.errors import NsyswrapError, OutputError
 from nsyswrap.base.files import locked, shielded, umask
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys import command, find
+from nsyswrap.base.nsys.find import Nsys
 from nsyswrap.base.run_folder import (
     CONDITIONS,
     EXPORT,
@@ -47,15 +49,11 @@ from nsyswrap.record.private_folders import (
     take_files,
 )
 from nsyswrap.record.process_watch import signals_noted
-from nsyswrap.record.program import Callbacks, ProgramTime
+from nsyswrap.record.program import Callbacks, Program, ProgramTime, RunSpec
 from nsyswrap.record.supervisor import NsysEnd, Supervisor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from nsyswrap.base.nsys.find import Nsys
     from nsyswrap.record.conditions.observer import Observer
-    from nsyswrap.record.program import Program, RunSpec
 
 with lazy_imports():  # most are used when nsys runs or has ended, so the program starts sooner
     from nsyswrap.base import limits, recent_runs, run_facts

@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TextIO
 
 from nsyswrap.analysis.compare.comparability import machine_of
@@ -22,16 +23,13 @@ from nsyswrap.render.formats.csv import guarded, quoted
 from nsyswrap.reports import SUMMARIES
 from nsyswrap.reports.nsys.cuda_gpu_kern_sum import SCHEMA as KERNELS
 from nsyswrap.reports.runs.combinations import MACHINE, combinations, key_of, runs_of, setup_of
-from nsyswrap.reports.runs.digest import Kernel, reread_digest
+from nsyswrap.reports.runs.digest import Kernel, ReportSummary, reread_digest
 from nsyswrap.reports.runs.merge import Pool, PooledStatistics, shares
 from nsyswrap.reports.runs.tables import LABEL, RUN, RUNS, Parameters
 from nsyswrap.reports.runs.workers import in_blocks
 from nsyswrap.reports.table import Schema, Table, table_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.reports.runs.digest import ReportSummary
     from nsyswrap.reports.runs.find import RecordedRun
     from nsyswrap.reports.runs.gather import RunResult
 

@@ -6,8 +6,10 @@ A new report is a module of its name, and its line in ``NAMES`` of its folder.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.errors import UsageError
@@ -15,9 +17,6 @@ from nsyswrap.base.text import did_you_mean, unknown
 from nsyswrap.reports import insight, nsys, ranks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from types import ModuleType
-
     from nsyswrap.capture.capture import Capture
     from nsyswrap.reports.table import Report, Table
 

@@ -12,6 +12,7 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.analysis.answer import Answer, RankShare, answer_of
@@ -35,8 +36,6 @@ with lazy_imports():
     from nsyswrap.reports.runs import tables
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from nsyswrap.reports.runs.gather import RunResult
 
 FORMAT, COMPARISON_FORMAT = "nsyswrap-brief", "nsyswrap-comparison-brief"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import starmap
 from operator import itemgetter
@@ -27,6 +28,7 @@ from nsyswrap.base.run_folder import (
     STATUS,
     Outcome,
     RunFolder,
+    Share,
     Status,
     existing,
     make_folder,
@@ -41,9 +43,6 @@ with lazy_imports():  # a run of a batch needs these not
     from nsyswrap.base import run_facts, run_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from nsyswrap.base.run_folder import Share
     from nsyswrap.record.batch.plan.expand import Plan
     from nsyswrap.record.batch.task import TaskSpec
 

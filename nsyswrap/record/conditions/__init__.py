@@ -12,6 +12,7 @@ import re
 import shutil
 import socket
 import subprocess
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,8 +24,6 @@ from nsyswrap.base.run_folder import is_python
 from nsyswrap.base.run_tool import run_tool
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from nsyswrap.base.run_facts import Host
 
 with lazy_imports():  # used when the program has ended

@@ -12,10 +12,11 @@ import os
 import threading
 import time
 from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TextIO, TypeVar
 
 from nsyswrap.base import paths, run_tool
 from nsyswrap.base.errors import Unreadable
@@ -30,9 +31,6 @@ with lazy_imports():  # used when the program has ended
     from nsyswrap.record import peaks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import TextIO
-
     from typing_extensions import Self
 
     from nsyswrap.record.program import Program, RunSpec

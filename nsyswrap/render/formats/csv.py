@@ -16,12 +16,9 @@ from nsyswrap.base.constants import MISSING
 from nsyswrap.base.text import printable, without_commands
 from nsyswrap.base.units import EXACT_TENTHS, NEAR_TIE, TIE, TimeUnit, Unit, csv_cell, csv_decimals, csv_label
 from nsyswrap.render.formats import Document, Format, Layout
-from nsyswrap.reports.table import Table
+from nsyswrap.reports.table import Column, Table, Values
 
 if TYPE_CHECKING:
-    from nsyswrap.reports.table import Column, Values
-
-    # As many bytes in each row, the same bytes in all rows (one dimension), or texts of any length.
     Cells = NDArray[np.uint8] | Sequence[bytes]
     Encode = Callable[[str | None], bytes]
     Style = tuple[tuple[int, int], Callable[[Any], str], bool]

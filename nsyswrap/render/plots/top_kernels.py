@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.kernel_names import OTHER, distinct_names
@@ -19,6 +20,7 @@ from nsyswrap.analysis.names import name_codes
 from nsyswrap.analysis.peaks import kernel_kinds
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, duration, human, percent
+from nsyswrap.capture.capture import Capture
 from nsyswrap.render.colors import kernel_color
 from nsyswrap.render.plots import Plot, notes_of, table_for
 from nsyswrap.render.plots.figure import (
@@ -37,10 +39,6 @@ from nsyswrap.render.plots.figure import (
 from nsyswrap.reports import find_report
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from nsyswrap.capture.capture import Capture
-
     Rows = Mapping[str | None, "KernelShare"]
 
 _MOST_BARS, _MOST_KERNELS, _FEWEST_KERNELS = 40, 12, 3

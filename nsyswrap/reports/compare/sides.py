@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsyswrap.base import paths
@@ -15,9 +17,6 @@ from nsyswrap.base.run_folder import BATCH
 from nsyswrap.base.text import printable, replaced_note, shortest_labels, unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
-
     from nsyswrap.analysis.compare.model import RunFigures, Side
     from nsyswrap.reports.runs.find import RecordedRun
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,8 +19,6 @@ with lazy_imports():  # names are looked up before a program runs
     from nsyswrap.reports.wording import notes as wording
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from nsyswrap.analysis.finding import Note
     from nsyswrap.analysis.ranks.job import RankJob
     from nsyswrap.analysis.ranks.members import RankCapture

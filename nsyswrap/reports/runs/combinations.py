@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.compare.comparability import RANKED, differing, machine_of
+from nsyswrap.analysis.compare.model import Setup
 from nsyswrap.base.constants import NS_PER_S
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.text import shorten_all, unknown
 from nsyswrap.base.units import Unit, human
-from nsyswrap.reports.runs.tables import FIGURES, LABEL, combination, figures, text_of
-from nsyswrap.reports.table import Column, Schema, table_of
+from nsyswrap.reports.runs.tables import FIGURES, LABEL, Parameters, combination, figures, text_of
+from nsyswrap.reports.table import Column, Schema, Table, table_of
 from nsyswrap.reports.wording.comparisons import some_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from nsyswrap.analysis.compare.model import Setup
     from nsyswrap.reports.runs.find import RecordedRun
     from nsyswrap.reports.runs.gather import RunResult
-    from nsyswrap.reports.runs.tables import Parameters
-    from nsyswrap.reports.table import Table
 
 _NAME_WIDTH = 60  # characters of a combination's name in a sentence
 _FIRST_TO_GO, _STAYS = 4, -1  # the order in which columns are dropped if a table is too wide

@@ -6,6 +6,7 @@ import hashlib
 import os
 import sys
 import time
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -18,6 +19,7 @@ from nsyswrap.analysis.compare.model import Setup
 from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, NsyswrapError, OutputError, Unreadable, UnreadCapture
 from nsyswrap.base.run_folder import DIGEST, EXPORT, FILES, SPEC, cache_dir
+from nsyswrap.base.units import Number
 from nsyswrap.base.version import names_code, version
 from nsyswrap.capture.open import has_capture, identity_of
 from nsyswrap.reports import SUMMARIES, find_report
@@ -27,6 +29,7 @@ from nsyswrap.reports.runs.digest import (
     FORMAT,
     TOTALS,
     Digest,
+    RankDigest,
     damaged,
     digest,
     rank_digest,
@@ -37,11 +40,6 @@ from nsyswrap.reports.runs.digest import (
 from nsyswrap.reports.runs.workers import Worker, WorkerDeath, in_blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from nsyswrap.base.units import Number
-    from nsyswrap.reports.runs.digest import RankDigest
     from nsyswrap.reports.runs.find import RecordedRun
 
     MakeAll = Callable[[Iterable["Task"], int], Generator[tuple["Task", "DigestTotals"]]]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_left, bisect_right
 from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from statistics import median
@@ -18,6 +19,7 @@ from nsyswrap.base.constants import NS_PER_S
 from nsyswrap.base.run_facts import bare_run_of
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.capture import Capture
 from nsyswrap.reports import SUMMARIES, find_report
 from nsyswrap.reports.answer.line import whole_percent
 from nsyswrap.reports.runs.digest import CONDITIONS, JUDGED, RANK_COLUMNS, TOTALS, WORK, totals
@@ -25,9 +27,6 @@ from nsyswrap.reports.summary import answer_with_lines
 from nsyswrap.reports.table import Column, Schema, Table, table_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from nsyswrap.capture.capture import Capture
     from nsyswrap.reports.runs.find import RecordedRun
     from nsyswrap.reports.runs.gather import RunResult
 

@@ -6,13 +6,13 @@ A new executor is a module or package here that ends with ``EXECUTOR = ...``, an
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from nsyswrap.base.errors import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from nsyswrap.base.nsys.options import OptionSpec
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from nsyswrap.record.batch.plan.toml_table import TomlTable
     from nsyswrap.record.batch.task import Scalar, TaskSpec
 
-    # Called when a run changes: the states of all runs, and what the executor waits for in words.
     OnProgress = Callable[[Mapping[int, RunState], str], None]
 
 EMPTY_ADVICE = "no more runs were started; find out why these use no GPU, then add --retry-failed"
