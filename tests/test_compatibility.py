@@ -5,7 +5,6 @@ import importlib
 import json
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 from checkouts import ROOT
 from conftest import Cli
+from ran import ran
 from recorded import SHIPPED
 from releases import BASELINE, BATCH, EXITS, GPU, NAMES, NVTX, OPTIONS, PLAN, SWEEP, VERSIONS, unpacked
 from sampled import sample
@@ -115,9 +115,7 @@ def test_a_batch_is_continued(old: Path, environment: dict[str, str]) -> None:
     shutil.copy(SHIPPED / "add" / "grid" / EXPORT, done)
     before = {path.name: path.read_bytes() for path in done.iterdir()}
     command = [sys.executable, "-m", "nsyswrap", *SWEEP, "-o", str(batch), "--", *EXITS]
-    said = subprocess.run(
-        command, cwd="/", env=environment, capture_output=True, text=True, check=False
-    ).stderr
+    said = ran(command, cwd="/", env=environment).stderr
     assert "3 runs planned, 1 done, 1 program failed; 1 to run" in said
     assert "3 runs: 2 program failed, 1 done" in said
     assert {path.name: path.read_bytes() for path in done.iterdir()} == before
@@ -131,9 +129,7 @@ def names(folder: Path) -> dict[str, Any]:
 
 
 def test_options_and_names_of_python_are_kept(old: Path, cli: Cli, environment: dict[str, str]) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", OPTIONS], env=environment, check=True, capture_output=True, text=True
-    )
+    done = ran([sys.executable, "-c", OPTIONS], env=environment, check=True)
     made, now = names(old), json.loads(done.stdout)
     assert len(made["options"]) > 10
     for command, options in made["options"].items():

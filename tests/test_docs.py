@@ -13,6 +13,7 @@ import reference
 from doc_commands import CAPTURES, GPU, NSYS, TORCH, Command, blocks, commands, left_out
 from gpus_here import NO_GPU
 from made_runs import made_side
+from ran import ran
 from releases import lay_batch
 
 from nsyswrap.base.run_folder import RUN, RunFolder, Status
@@ -104,9 +105,7 @@ def shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
         "PYTHONPATH": str(ROOT),
         "COLUMNS": "80",
     }
-    return subprocess.run(
-        ["bash", "-c", line], cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
+    return ran(["bash", "-c", line], cwd=folder, env=environment)
 
 
 @pytest.mark.slow
@@ -164,9 +163,7 @@ def test_the_python_that_needs_nsys_runs(checkout: Path) -> None:
 
 def python(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        [sys.executable, "-c", text], cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
+    return ran([sys.executable, "-c", text], cwd=folder, env=environment)
 
 
 @pytest.mark.slow
@@ -263,7 +260,5 @@ def test_git_ignores_what_the_commands_write(checkout: Path) -> None:
         pytest.skip("needs git and a clone")
     names = {path.name + "/" * path.is_dir() for path in checkout.iterdir() if not path.is_symlink()}
     written = sorted(names - OWN)
-    ignored = subprocess.run(
-        ["git", "check-ignore", "--no-index", *written], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    ignored = ran(["git", "check-ignore", "--no-index", *written], cwd=ROOT)
     assert ignored.stdout.splitlines() == written

@@ -2,11 +2,11 @@
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from ran import ran
 
 from nsyswrap.cli import output
 from nsyswrap.cli.help import COMMANDS
@@ -24,14 +24,7 @@ def checkout(tmp_path: Path) -> Path:
 
 def hint(folder: Path, environment: dict[str, str], *command: str, path: str = os.defpath) -> str:
     """Return the command that a usage error advises."""
-    done = subprocess.run(
-        [*command, "report", "--qqq"],
-        cwd=folder,
-        env={**environment, "PATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = ran([*command, "report", "--qqq"], cwd=folder, env={**environment, "PATH": path})
     [line] = [line for line in done.stderr.splitlines() if line.endswith(" shows all options")]
     return line.strip().removesuffix(" report --help shows all options")
 
@@ -61,7 +54,7 @@ def test_a_module(tmp_path: Path, environment: dict[str, str]) -> None:
 
 def test_help_names_the_module_once(tmp_path: Path, environment: dict[str, str]) -> None:
     command = [sys.executable, "-m", "nsyswrap"]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    done = ran(command, cwd=tmp_path, env=environment, check=True)
     assert done.stdout.count(sys.executable) == done.stdout.count(f"{sys.executable} -m nsyswrap ") > 0
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pickle
 import platform
-import subprocess
 import sys
 import traceback
 from pathlib import Path
 
 import pytest
+from ran import ran
 
 from nsyswrap.api import open_capture
 from nsyswrap.base.errors import NotInCapture, NsyswrapError, ScenarioFailed, UsageError
@@ -84,11 +84,7 @@ print(faults() - before)
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have no such setting")
 def test_freed_memory_is_used_again_without_page_faults_if_the_program_asks_for_it() -> None:
     page_faults = {
-        asked: int(
-            subprocess.run(
-                [sys.executable, "-c", PROGRAM, asked], capture_output=True, text=True, check=True
-            ).stdout
-        )
+        asked: int(ran([sys.executable, "-c", PROGRAM, asked], check=True).stdout)
         for asked in ("keep", "return")
     }
     assert page_faults["keep"] < 100

@@ -1,13 +1,13 @@
 """What an optional feature needs is installed by the command that is named, in every kind of installation."""
 
 import shlex
-import subprocess
 import sys
 import venv
 from importlib import metadata
 from pathlib import Path
 
 import pytest
+from ran import ran
 
 from nsyswrap.base.version import pip_install
 
@@ -31,20 +31,14 @@ def test_it_is_the_python_that_runs_nsyswrap(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_checkout_that_is_not_installed_is_named(tmp_path: Path) -> None:
     venv.create(tmp_path / "bare")  # no nsyswrap is installed there
     program = "from nsyswrap.base.version import pip_install; print(pip_install('parquet'))"
-    done = subprocess.run(
-        [tmp_path / "bare/bin/python3", "-c", program],
-        env={"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = ran([tmp_path / "bare/bin/python3", "-c", program], env={"PYTHONPATH": str(ROOT)}, check=True)
     assert shlex.split(done.stdout)[1:] == ["-m", "pip", "install", f"{ROOT}[parquet]"]
 
 
 def test_pip_takes_what_is_named() -> None:
     pytest.importorskip("pip")
     command = [*shlex.split(pip_install("parquet")), "--dry-run", "--no-deps", "--no-index", "-q"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = ran(command)
     assert done.returncode == 0, (
         done.stderr
     )  # it is installed already: pip reads what it needs, and that is all

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from conftest import ROOT
+from ran import ran
 from tiny_export import API, KERNEL
 
 from nsyswrap.analysis.compare.run_figures import run_figures
@@ -45,12 +46,9 @@ def made(path: Path) -> Path:
 def bench(
     environment: dict[str, str], *arguments: str | Path, **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    return ran(
         ["bash", BENCH / "run", "--rounds", "1", *arguments],
         env={**environment, "PYTHON": sys.executable, **variables},
-        capture_output=True,
-        text=True,
-        check=False,
         timeout=600,
     )
 
@@ -197,9 +195,7 @@ def test_two_exports_with_ranges_are_compared(
     copy.write_bytes(export.read_bytes())
     add_ranges(copy)
     *_, ranges = on_export(find_nsys(nsys)[0], ["compare"])
-    done = subprocess.run(
-        ranges.argv(copy, tmp_path), env=environment, capture_output=True, text=True, check=False
-    )
+    done = ran(ranges.argv(copy, tmp_path), env=environment)
     assert (done.returncode, "Launches: 2,000 on both sides" in done.stdout) == (0, True), done.stderr
     assert "train_step" in done.stdout
 

@@ -2,13 +2,13 @@
 
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from conftest import Cli
 from local_batches import PROGRAM, RECORDING, outcomes, states, sweep
+from ran import ran
 
 from nsyswrap.base.run_folder import RunFolder
 from nsyswrap.record.batch.folder import open_batch
@@ -140,12 +140,8 @@ def test_a_plan_started_in_another_folder_is_another(folder: Path, cli: Cli) -> 
     assert cli(*sweep()).returncode == 0
     elsewhere = folder / "elsewhere"
     elsewhere.mkdir()
-    again = subprocess.run(
-        [sys.executable, "-m", "nsyswrap", *sweep("-o", "../b", "--dry-run")],
-        cwd=elsewhere,
-        capture_output=True,
-        text=True,
-        check=True,
+    again = ran(
+        [sys.executable, "-m", "nsyswrap", *sweep("-o", "../b", "--dry-run")], cwd=elsewhere, check=True
     )
     assert again.stdout.startswith("00002-")
     assert f"finished runs that are not part of this plan: 1; they were started in {folder}, " in again.stderr

@@ -2,11 +2,11 @@
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from ran import ran
 from sampled import sampled
 from test_imports import HEAVY
 
@@ -67,9 +67,7 @@ def test_names_are_completed_without_heavy_imports(
         "COMP_CWORD": str(len(line.split(" ")) - 1),
         "_NSYSWRAP_COMPLETE": "bash_complete",
     }
-    done = subprocess.run(
-        ["nsyswrap"], env={**shell_environment, **asked}, capture_output=True, text=True, check=True
-    )
+    done = ran(["nsyswrap"], env={**shell_environment, **asked}, check=True)
     items = [item.partition(",") for item in done.stdout.splitlines() if item]
     assert [value for _, _, value in items] == completed
     assert {kind for kind, _, _ in items} <= {"plain"}
@@ -79,9 +77,7 @@ def test_names_are_completed_without_heavy_imports(
 
 def test_every_report_is_completed(shell_environment: dict[str, str]) -> None:
     asked = {"COMP_WORDS": "nsyswrap report -r ", "COMP_CWORD": "3", "_NSYSWRAP_COMPLETE": "bash_complete"}
-    done = subprocess.run(
-        ["nsyswrap"], env={**shell_environment, **asked}, capture_output=True, text=True, check=True
-    )
+    done = ran(["nsyswrap"], env={**shell_environment, **asked}, check=True)
     names = [item.partition(",")[2] for item in done.stdout.split()]
     assert names == [*reports.NAMES, *ranks.NAMES, "all"]
 
@@ -112,8 +108,6 @@ complete --do-complete "nsyswrap plot --kind t"
 def test_in_a_shell(shell: str, script: str, shell_environment: dict[str, str]) -> None:
     if not shutil.which(shell):
         pytest.skip(f"needs {shell}")
-    done = subprocess.run(
-        [shell, "-c", script], env=shell_environment, capture_output=True, text=True, check=True
-    )
+    done = ran([shell, "-c", script], env=shell_environment, check=True)
     assert done.stderr == ""
     assert {*done.stdout.splitlines()[-2:]} == {"top-kernels", "timeline"}

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 from compared_runs import make_repeats
 from conftest import MAIN, Cli
+from ran import ran
 from rank_exports import FAST, run_folder, steps
 from report_tables import read_csv
 from table_folders import as_parquet
@@ -244,13 +244,10 @@ def test_what_may_not_be_read_is_named(
     if command[0] == "compare":
         shutil.copytree(tmp_path / "in", tmp_path / "copy")
         command = ("compare", "in", "copy", "--anyway")
-    done = subprocess.run(
+    done = ran(
         [*WITHOUT_RIGHTS, sys.executable, "-c", MAIN, *command],
         cwd=tmp_path,
         env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
         timeout=PATIENCE_S,
     )
     (tmp_path / "in" / "locked").chmod(0o700)

@@ -1,11 +1,11 @@
 """``nsyswrap plot``: which files it writes, what it says, and how it ends."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from conftest import Cli
+from ran import ran
 from recorded import ROOT, run_folder
 from tiny_export import call, everything, nvtx, row, write
 
@@ -74,10 +74,7 @@ def test_the_ending_of_the_file_is_the_format(cli: Cli, tmp_path: Path) -> None:
         (("-o", "b.png", "--kind", "launch", "--kind", "copies"), "b.png is one picture"),
         (("-o", "b.png", "--kind", "launch", "--format", "svg"), "cannot be used with --format svg"),
         (("-o", "b c.csv"), "\n  nsyswrap report a.sqlite -r NAME -o 'b c.csv' writes one"),
-        (
-            ("-o", "b.html"),
-            "write .html files: b.html\n  nsyswrap view a.sqlite -o b.html writes one",
-        ),
+        (("-o", "b.html"), "write .html files: b.html\n  nsyswrap view a.sqlite -o b.html writes one"),
     ):
         done = cli("plot", "a.sqlite", *options)
         assert (done.returncode, told in done.stderr) == (2, True), done.stderr
@@ -132,5 +129,5 @@ def test_no_window_library_is_loaded(tmp_path: Path) -> None:
         f"for kind in {KINDS}: nsyswrap.open_capture({str(path)!r}).plot(kind)._repr_png_()\n"
         "print('matplotlib.pyplot' in sys.modules, 'matplotlib.figure' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = ran([sys.executable, "-c", code], cwd=ROOT, check=True)
     assert done.stdout == "False True\n"

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from ran import ran
 from scenario_scripts import SCENARIOS
 
 SMALL = {"ranks": 2, "width": 16, "warmup": 1, "iterations": 3}
@@ -21,13 +22,10 @@ def argv(*arguments: str, **counts: int) -> list[str]:
 
 def torchrun(environment: dict[str, str], folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--no-python"]
-    return subprocess.run(
+    return ran(
         [*launcher, sys.executable, *arguments],
         cwd=folder,
         env={**environment, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
         timeout=DEADLINE_S,
     )
 
@@ -49,7 +47,7 @@ def test_a_capture_for_each_rank_of_torchrun(environment: dict[str, str], tmp_pa
     assert [(timing["range"], timing["operator"]) for timing in result["timings"]] == [
         (f"{variant}/step", f"rank {rank}") for variant in ("even", "straggler") for rank in range(2)
     ]
-    shown = subprocess.run(
+    shown = ran(
         [
             sys.executable,
             "-m",
@@ -65,8 +63,6 @@ def test_a_capture_for_each_rank_of_torchrun(environment: dict[str, str], tmp_pa
         ],
         cwd=tmp_path,
         env=environment,
-        capture_output=True,
-        text=True,
         check=True,
     )
     steps = [line for line in shown.stdout.splitlines() if line.startswith("straggler/step,")]

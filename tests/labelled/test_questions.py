@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import lzma
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 from labels import HERE
 from questions import questions, score
+from ran import ran
 
 from nsyswrap.api import open_capture
 
@@ -53,12 +53,8 @@ def test_wrong_answers_are_found(answers: dict[str, str], tmp_path: Path) -> Non
     file = tmp_path / "answers.json"
     first = next(iter(answers))
     file.write_text(json.dumps({**answers, first: "garbage_collection"}), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, str(HERE / "questions.py"), str(file)], capture_output=True, text=True, check=False
-    )
+    done = ran([sys.executable, str(HERE / "questions.py"), str(file)])
     assert done.returncode == 1
     assert f"wrong: {first}" in done.stdout
-    asked = subprocess.run(
-        [sys.executable, str(HERE / "questions.py")], capture_output=True, text=True, check=True
-    )
+    asked = ran([sys.executable, str(HERE / "questions.py")], check=True)
     assert len(json.loads(asked.stdout)) == len(answers)

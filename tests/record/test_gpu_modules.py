@@ -5,7 +5,6 @@ import os
 import re
 import sqlite3
 import statistics
-import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from gpus_here import DEVICES, NO_GPU
+from ran import ran
 
 from nsyswrap import open_capture
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, gpu_operations_of
@@ -40,11 +40,8 @@ pytestmark = [
 
 
 def nsyswrap(*arguments: str | Path, launcher: tuple[str, ...] = ()) -> str:
-    done = subprocess.run(
+    done = ran(
         [*launcher, sys.executable, "-m", "nsyswrap", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
         env={**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"},
     )
     assert done.returncode == 0, done.stderr
@@ -132,7 +129,7 @@ def sums_are_equal(run: Path) -> None:
 
 
 def test_a_gpt(tmp_path: Path) -> None:
-    bare = subprocess.run([sys.executable, str(GPT)], capture_output=True, text=True, check=True).stdout
+    bare = ran([sys.executable, str(GPT)], check=True).stdout
     output = recorded(tmp_path / "run", GPT, "--ranges")
     assert losses(output) == pytest.approx(losses(bare), abs=2e-3)
     steps = steps_of(tmp_path / "run")

@@ -2,12 +2,12 @@
 
 import json
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from ran import ran
 from slurm_cluster import Cluster, running_cluster
 from waiting import PATIENCE_S
 
@@ -112,14 +112,9 @@ def test_ranks_of_one_node_are_called_after_their_parent() -> None:
     said = session(rank, {})
     assert said == session(rank, {})
     stamp, _, parent = said.rpartition("-")
-    started = subprocess.run(
-        ["date", "-d", f"{stamp[:8]} {stamp[9:11]}:{stamp[11:13]}:{stamp[13:]}", "+%s"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    listed = subprocess.run(["ps", "-o", "etimes=", "-p", parent], capture_output=True, text=True, check=True)
-    now = subprocess.run(["date", "+%s"], capture_output=True, text=True, check=True)
+    started = ran(["date", "-d", f"{stamp[:8]} {stamp[9:11]}:{stamp[11:13]}:{stamp[13:]}", "+%s"], check=True)
+    listed = ran(["ps", "-o", "etimes=", "-p", parent], check=True)
+    now = ran(["date", "+%s"], check=True)
     # Clocks that were set since the start tell a few seconds less or more.
     assert abs(int(now.stdout) - int(listed.stdout) - int(started.stdout)) <= 60
 
@@ -158,14 +153,7 @@ def cluster(environment: dict[str, str]) -> Iterator[Cluster]:
 
 
 def said_by(command: list[str], environment: dict[str, str]) -> list[list[object]]:
-    done = subprocess.run(
-        [*command, sys.executable, "-c", SAYS],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE_S,
-    )
+    done = ran([*command, sys.executable, "-c", SAYS], env=environment, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
     return sorted(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))
 

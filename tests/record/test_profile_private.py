@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from conftest import Cli
 from endurance import Endured, broken_promises, readable_by_others
+from ran import ran
 from timed import timed_out
 
 from nsyswrap.base.nsys.command import check_export
@@ -169,12 +170,9 @@ def test_a_shared_batch_is_read_by_the_group_and_nobody_else(
         scratch = open_folder / f"scratch-{theirs}"
         scratch.mkdir()
         scratch.chmod(0o777)
-        done = subprocess.run(
+        done = ran(
             [sys.executable, "-c", AS_ANOTHER, str(theirs), str(batch), str(scratch)],
             env={**environment, "TMPDIR": str(scratch)},
-            capture_output=True,
-            text=True,
-            check=False,
         )
         ours, of_them, access = done.stdout.split("---\n")
         assert "1 done" in ours, done.stderr
@@ -338,9 +336,7 @@ def test_force_replaces_a_run_and_no_other_capture(tmp_path: Path, cli: Cli) -> 
 @pytest.mark.parametrize("umask", [0o777])
 def test_an_umask_that_forbids_everything(tmp_path: Path, environment: dict[str, str], umask: int) -> None:
     command = [sys.executable, "-m", "nsyswrap", "profile", "--no-stats", "-o", "run", "sh", "-c", "umask"]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environment, umask=umask, capture_output=True, text=True, check=False
-    )
+    done = ran(command, cwd=tmp_path, env=environment, umask=umask)
     assert (done.returncode, done.stdout.split()[0]) == (0, f"{umask:04o}")
     assert set(modes(tmp_path / "run").values()) == {"700", "600"}
 

@@ -15,6 +15,7 @@ from typing import Protocol
 
 import pytest
 from conftest import Cli
+from ran import ran
 from timed import timed_out
 from waiting import PATIENCE_S, wait_until
 
@@ -146,15 +147,7 @@ def test_what_nsys_needs_of_the_machine_is_named(
     tmp_path: Path, environment: dict[str, str], without: list[str], said: str, cure: str
 ) -> None:
     command = [*without, sys.executable, "-m", "nsyswrap", "profile", "--no-stats", "-o", "run", "true"]
-    done = subprocess.run(
-        command,
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE_S,
-    )
+    done = ran(command, cwd=tmp_path, env=environment, timeout=PATIENCE_S)
     if "unshare failed" in done.stderr:
         pytest.skip("namespaces cannot be made here")
     assert done.returncode == 70

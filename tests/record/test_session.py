@@ -22,6 +22,7 @@ from pathlib import Path
 import pytest
 from a_session import a_session
 from foreign import SOMEBODY
+from ran import ran
 from waiting import PATIENCE_S, wait_until
 
 from nsyswrap.base.nsys.command import check_export
@@ -184,12 +185,8 @@ def begun(served: Served, name: str, *words: str) -> subprocess.Popen[str]:
 def is_collecting(served: Served) -> bool:
     (entry,) = (served.folder / "state" / "nsyswrap" / "sessions").glob("*.json")
     session = json.loads(entry.read_text())
-    listed = subprocess.run(
-        [session["nsys"], "sessions", "list"],
-        env={**served.environment, "TMPDIR": session["temporary"]},
-        capture_output=True,
-        text=True,
-        check=False,
+    listed = ran(
+        [session["nsys"], "sessions", "list"], env={**served.environment, "TMPDIR": session["temporary"]}
     ).stdout
     return "Collection" in listed
 
@@ -268,14 +265,7 @@ def test_a_session_of_another_user(served: Served, tmp_path: Path) -> None:
     os.chown(home, SOMEBODY, SOMEBODY)
     other = {**served.environment, "HOME": str(home), "XDG_STATE_HOME": str(home)}
     words = ["setpriv", f"--reuid={SOMEBODY}", "--clear-groups", sys.executable, "-m", "nsyswrap"]
-    done = subprocess.run(
-        [*words, "session", "record", "--session", str(served.pid)],
-        cwd="/",
-        env=other,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = ran([*words, "session", "record", "--session", str(served.pid)], cwd="/", env=other)
     assert (done.returncode, f"no session {served.pid} is running" in done.stderr) == (2, True)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from batch_folders import rows_of
+from ran import ran
 from slurm_cluster import Cluster, running_cluster
 
 from nsyswrap.base.nsys.command import check_export
@@ -130,11 +131,5 @@ def test_python_of_the_host_in_an_image_with_nsys(cluster: Cluster, container: P
     facts = {"prefix": "/usr", "has_nsyswrap": False, "host": False}
     assert [json.loads((work / f"{n}.json").read_text()) for n in (1, 2)] == [facts] * 2
     assert [row["outcome"] for row in rows_of(work / "out/results.csv")] == ["done"] * 2
-    shown = subprocess.run(
-        [sys.executable, "-m", "nsyswrap", "report", runs[0], "-r", "osrt_sum"],
-        env=os.environ,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    shown = ran([sys.executable, "-m", "nsyswrap", "report", runs[0], "-r", "osrt_sum"], env=os.environ)
     assert "clock_nanosleep" in shown.stdout, shown.stderr

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from batch_folders import rows_of
 from conftest import ROOT
+from ran import ran
 from slurm_cluster import Cluster, running_cluster
 from waiting import PATIENCE_S, wait_until
 
@@ -58,15 +59,7 @@ class Users:
         return [*rights, "env", f"HOME={home}", _python(), "-m", "nsyswrap", *words]
 
     def run(self, user: int, *words: str) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            self.command(user, *words),
-            cwd=self.folder,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PATIENCE_S,
-        )
+        done = ran(self.command(user, *words), cwd=self.folder, env=self.environment, timeout=PATIENCE_S)
         assert "Traceback" not in done.stderr
         return done
 

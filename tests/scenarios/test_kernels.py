@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from gpus_here import DEVICES, NO_GPU
+from ran import ran
 from scenario_scripts import load
 
 from nsyswrap.record.in_program.script import summarize
@@ -51,9 +52,7 @@ def program(request: pytest.FixtureRequest, nvcc: str, tmp_path_factory: pytest.
 def run_program(program: Path, *arguments: str, gpu: bool = False) -> subprocess.CompletedProcess[str]:
     # Unless asked for no GPU is visible, whether the machine has one or not.
     environment = os.environ if gpu else {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-    return subprocess.run(
-        [str(program), *arguments], env=environment, capture_output=True, text=True, check=False
-    )
+    return ran([str(program), *arguments], env=environment)
 
 
 # The program add
@@ -155,13 +154,7 @@ def test_a_program_on_a_gpu_ends_with_its_samples(program: Path) -> None:
 @pytest.mark.skipif(bool(NO_GPU), reason=f"needs a GPU: {NO_GPU}")
 def test_p2p_with_one_gpu_says_so_in_one_line(nvcc: str, tmp_path: Path) -> None:
     compile_strictly(nvcc, str(KERNELS / "p2p.cu"), "-o", str(tmp_path / "p2p"))
-    result = subprocess.run(
-        [tmp_path / "p2p"],
-        env={**os.environ, "CUDA_VISIBLE_DEVICES": "0"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    result = ran([tmp_path / "p2p"], env={**os.environ, "CUDA_VISIBLE_DEVICES": "0"})
     assert (result.returncode, result.stdout) == (69, "")
     assert result.stderr == "p2p: two GPUs are needed, and CUDA found one\n"
 

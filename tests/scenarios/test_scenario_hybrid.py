@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from conftest import Cli
+from ran import ran
 from recorded import run_folder
 from scenario_scripts import SCENARIOS, load
 
@@ -56,7 +57,7 @@ def program(environment: dict[str, str]) -> str:
 
 def run(*arguments: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(SCRIPT), *arguments]
-    return subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=DEADLINE_S)
+    return ran(command, env=env, timeout=DEADLINE_S)
 
 
 def counts(export: Path) -> dict[str, int]:
@@ -152,14 +153,7 @@ def test_any_number_of_ranks_and_cells_is_right(
 ) -> None:
     """The program checks its temperatures against those of one rank; a ring of three cells is all edges."""
     command = ["mpirun", "-n", ranks, program, "threads", "--cells", "1", "--threads", "3"]
-    done = subprocess.run(
-        command,
-        env={**environment, **hybrid.OPEN_MPI},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=DEADLINE_S,
-    )
+    done = ran(command, env={**environment, **hybrid.OPEN_MPI}, timeout=DEADLINE_S)
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)["timings"]) == int(ranks)
 

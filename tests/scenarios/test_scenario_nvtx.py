@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -10,6 +9,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import pytest
+from ran import ran
 from scenario_scripts import SCENARIOS, load, torch_on_cpu
 
 import nsyswrap
@@ -100,12 +100,9 @@ def test_a_wrong_result_of_the_kernels_is_told(script: ModuleType, monkeypatch: 
 
 def test_without_the_package_it_says_what_to_install(tmp_path: Path) -> None:
     (tmp_path / "nvtx.py").write_text("raise ImportError('not there')")
-    done = subprocess.run(
+    done = ran(
         [sys.executable, str(SCENARIOS / "nvtx_.py"), "--variant", "host"],
         env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{SCENARIOS.parent}"},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert (done.returncode, done.stdout) == (69, "")
     assert done.stderr.startswith("nvtx: the package nvtx cannot be imported (not there); install it with")
@@ -148,12 +145,10 @@ class Recorded(NamedTuple):
 def recorded(nsys: str, environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     folder = tmp_path_factory.mktemp("nvtx")
     script = (str(SCENARIOS / "nvtx_.py"), "--variant", "host", "--steps", f"{STEPS}")
-    done = subprocess.run(
+    done = ran(
         [sys.executable, "-m", "nsyswrap", "profile", "--nsys", nsys, "--no-stats", "-o", "run", *script],
         cwd=folder,
         env=environment,
-        capture_output=True,
-        text=True,
         check=True,
     )
     [line] = [line for line in done.stdout.splitlines() if line.startswith("{")]

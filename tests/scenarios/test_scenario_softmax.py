@@ -1,7 +1,6 @@
 import argparse
 import importlib.util
 import os
-import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import pytest
 from conftest import ROOT
+from ran import ran
 from scenario_scripts import load, torch_on_cpu
 
 pytestmark = pytest.mark.filterwarnings("default")  # PyTorch's own; they are not ours to mend
@@ -97,13 +97,7 @@ def test_the_triton_kernel_is_right_for_any_size_and_writes_nothing_behind_a_row
         pytest.skip("could not find Triton")
     path = os.pathsep.join((str(ROOT / "tests" / "support"), str(ROOT)))
     given = {"PYTHONPATH": path, "XDG_CACHE_HOME": str(tmp_path), "TRITON_INTERPRET": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", INTERPRETED],
-        env={**os.environ, **given},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = ran([sys.executable, "-c", INTERPRETED], env={**os.environ, **given})
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("triton/softmax") == 4
     assert done.stdout.endswith("24 True\n")

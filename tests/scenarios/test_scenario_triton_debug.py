@@ -3,13 +3,13 @@
 import importlib.util
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import ROOT
+from ran import ran
 from scenario_scripts import load
 
 # The interpreter for several sizes. Then what the GPU runs, which the interpreter plays here. Then an error
@@ -62,13 +62,7 @@ def interpreted(made: Path, tmp_path: Path) -> tuple[str, list[Any]]:
             pytest.skip(f"could not find {package}")
     path = os.pathsep.join((str(ROOT / "tests" / "support"), str(ROOT)))
     given = {"PYTHONPATH": path, "XDG_CACHE_HOME": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", INTERPRETED, str(made)],
-        env={**os.environ, **given},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = ran([sys.executable, "-c", INTERPRETED, str(made)], env={**os.environ, **given})
     assert done.returncode == 0, done.stderr
     *text, results = done.stdout.splitlines()
     return "\n".join(text), json.loads(results)

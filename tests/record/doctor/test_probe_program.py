@@ -9,6 +9,7 @@ from pathlib import Path
 import fake_cuda
 import pytest
 from gpus_here import NO_GPU
+from ran import ran
 
 from nsyswrap.record.doctor.programs import probe
 
@@ -20,13 +21,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(device: str, **variables: object) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, **{name: str(value) for name, value in variables.items()}}
-    return subprocess.run(
-        [sys.executable, "-I", probe.__file__, device],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return ran([sys.executable, "-I", probe.__file__, device], env=environment)
 
 
 def test_it_does_what_it_says(driver: Path, tmp_path: Path) -> None:

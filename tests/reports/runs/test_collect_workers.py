@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
+from ran import ran
 from tiny_export import kernel, write
 from waiting import PATIENCE_S
 
@@ -186,25 +187,15 @@ def test_no_pandas_is_loaded_to_read_captures(tmp_path: Path, environment: dict[
         "from nsyswrap.reports.runs.digest import *;"
         "write(digest(Path('a.sqlite')), Path('a.json')); print(*sys.modules)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = ran([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=True)
     assert "nsyswrap.reports.runs.digest" in done.stdout.split()
     assert not {"pandas", "pyarrow"} & set(done.stdout.split())
 
 
 def test_the_bench_runs_in_small(environment: dict[str, str]) -> None:
-    done = subprocess.run(
+    done = ran(
         [sys.executable, ROOT / "tests" / "bench" / "collect.py", "3", "--jobs", "2"],
         env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
         timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr
