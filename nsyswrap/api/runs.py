@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 with lazy_imports():
     from nsyswrap.api import captures
     from nsyswrap.capture import redact
-    from nsyswrap.record import nvcc_options, program
+    from nsyswrap.record import nvcc as compiler
+    from nsyswrap.record import program
     from nsyswrap.record import run as record_run
     from nsyswrap.record import session as sessions
     from nsyswrap.record.batch import run_task
@@ -91,7 +92,7 @@ def profile(  # noqa: PLR0913 - one parameter for each option of the command
     if the run cannot start: no program, no nsys, or ``output`` exists.
     """
     given = locals()  # a test compares the parameters with the table of options
-    given |= {"nvcc": nvcc_options.split(nvcc), "env": env or {}, "nsys_args": tuple(nsys_args)}
+    given |= {"nvcc": compiler.split(nvcc), "env": env or {}, "nsys_args": tuple(nsys_args)}
     options = RecordingOptions.of_python(given)
     check_trace(trace, nsys_path)
     words = [command] if isinstance(command, str) else command

@@ -71,7 +71,7 @@ with lazy_imports():
     from nsyswrap.capture import capture as captures
     from nsyswrap.cli import recording as cli_recording
     from nsyswrap.cli import repeats
-    from nsyswrap.record import nvcc_options
+    from nsyswrap.record import nvcc as compiler
     from nsyswrap.record import program as programs
     from nsyswrap.render import comparison as comparisons
     from nsyswrap.render.formats import csv
@@ -358,7 +358,7 @@ def command(
     with gate.errors_annotated() if gated else nullcontext():
         lost = 0
         if runs:
-            words = nvcc_options.split(nvcc) if nvcc else ()
+            words = compiler.split(nvcc) if nvcc else ()
             recording = nsys_options.RecordingOptions(trace=trace, stats=False, nvcc=words, arch=arch)
             *recorded, lost = record(paths, runs, into=into, recording=recording, force=force)
             base, new = load_sides(*([str(path)] for path in recorded))

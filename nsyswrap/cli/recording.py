@@ -24,7 +24,7 @@ from nsyswrap.cli.help import HelpCommand, around, completes, option
 from nsyswrap.cli.options import COUNT, with_options
 
 with lazy_imports():
-    from nsyswrap.record import nvcc_options
+    from nsyswrap.record import nvcc
 
 
 _PROGRAMS = (".py", ".cu")
@@ -77,7 +77,7 @@ def recording_options(command: Callable[..., Any]) -> Callable[..., Any]:
     def with_recording(**options: Any) -> None:
         typed = {name: options.pop(name) for name in OPTIONS}
         typed["env"] = variables(typed["env"])
-        typed["nvcc"] = nvcc_options.split(typed["nvcc"]) if typed["nvcc"] else ()
+        typed["nvcc"] = nvcc.split(typed["nvcc"]) if typed["nvcc"] else ()
         typed["stats"] = not typed["stats"]  # the flag is --no-stats
         command(recording=RecordingOptions(**typed), **options)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from nsyswrap.base.run_facts import BareRun
 
 with lazy_imports():
-    from nsyswrap.record import nvcc, nvcc_options, pythons
+    from nsyswrap.record import nvcc, pythons
 
 # These start the program in another container, as a child of another user, or on another node.
 _DETACHING = {
@@ -131,7 +131,7 @@ def resolve(
     name, *rest = command
     _check_quotes(name)
     if nvcc_words:
-        nvcc_options.check(name, nvcc_words, module=module)
+        nvcc.check(name, nvcc_words, module=module)
     path = Path(name)
     if module or path.suffix == ".py":
         if module:

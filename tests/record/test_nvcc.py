@@ -11,8 +11,7 @@ from gpus_here import NO_GPU
 from nsyswrap.base.errors import CompileFailed, NsyswrapError, Unavailable, UsageError
 from nsyswrap.record import nvcc
 from nsyswrap.record.gpus import Devices
-from nsyswrap.record.nvcc import build, compile_cuda
-from nsyswrap.record.nvcc_options import for_gpus
+from nsyswrap.record.nvcc import build, compile_cuda, for_gpus
 
 SOURCE = """
 #include <cstdio>

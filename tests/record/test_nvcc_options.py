@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nsyswrap.base.errors import UsageError
-from nsyswrap.record.nvcc_options import check, flags, for_gpus, input_files, names_architecture, split
+from nsyswrap.record.nvcc import check, flags, for_gpus, input_files, names_architecture, split
 
 
 def test_a_text_is_split_as_a_shell_does() -> None:

@@ -16,7 +16,7 @@ from statistics import median
 from typing import NamedTuple
 
 from nsyswrap.analysis.compare.comparability import obstacles_of
-from nsyswrap.analysis.compare.compare import compare
+from nsyswrap.analysis.compare.compare import compare, with_one_loop
 from nsyswrap.analysis.compare.judgement import judged_ns
 from nsyswrap.analysis.compare.model import (
     FEWEST_RUNS,
@@ -29,7 +29,6 @@ from nsyswrap.analysis.compare.model import (
     Side,
     SlowdownLimits,
 )
-from nsyswrap.analysis.compare.one_loop import with_one_loop
 from nsyswrap.analysis.compare.pairing import pair_rows
 from nsyswrap.analysis.compare.stored_names import with_one_name
 from nsyswrap.analysis.finding import Note

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from nsyswrap.reports.runs.find import RecordedRun
 
 with lazy_imports():
-    from nsyswrap.analysis.compare import model, one_loop, run_figures
+    from nsyswrap.analysis.compare import compare as comparing
+    from nsyswrap.analysis.compare import model, run_figures
     from nsyswrap.capture import capture as captures
     from nsyswrap.capture import open as capture_open
     from nsyswrap.reports.compare import baseline
@@ -119,7 +120,7 @@ def load(
 
 def of_runs(name: str, figures: Iterable[RunFigures], left_out: Iterable[UnreadCapture] = ()) -> Side:
     """Return a side of these runs, all judged by the loop that they share."""
-    (side,), _ = one_loop.with_one_loop([model.Side(name, tuple(figures), left_out=tuple(left_out))])
+    (side,), _ = comparing.with_one_loop([model.Side(name, tuple(figures), left_out=tuple(left_out))])
     return side
 
 

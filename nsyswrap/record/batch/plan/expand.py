@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 from nsyswrap.base.errors import PlanError, UsageError
 from nsyswrap.base.nsys.options import RecordingOptions, check_trace
 from nsyswrap.base.run_folder import Share, program_name
-from nsyswrap.record import nvcc_options
+from nsyswrap.record import nvcc as compiler
 from nsyswrap.record.batch.launchers import NAMES
 from nsyswrap.record.batch.plan.toml_table import (
     FLAG,
@@ -309,7 +309,7 @@ class RunsEntry:
         nvcc, env = self._filled(self._nvcc, texts), self._filled(self._env.values(), texts)
         try:
             if nvcc:
-                nvcc_options.check(self._filled(self.command[:1], texts)[0], nvcc, module=self.module)
+                compiler.check(self._filled(self.command[:1], texts)[0], nvcc, module=self.module)
             filled = {"nvcc": nvcc, "env": dict(zip(self._env, env, strict=True))}
             return RecordingOptions(**{**own, **self.options, **filled})
         except UsageError as error:

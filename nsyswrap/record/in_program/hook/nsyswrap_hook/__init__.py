@@ -33,9 +33,7 @@ def activate() -> None:
 
         notes.guarded(garbage.watch)()
     if MEMORY in os.environ:
-        from . import allocator
-
-        imports.after_import("torch", allocator.watch)
+        imports.after_import("torch", notes.watch_allocator)
     if not steps:
         return
     imports.after_import("torch", _torch_imported)

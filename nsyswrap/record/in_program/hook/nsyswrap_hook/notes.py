@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import json
 import mmap
 import os
+import sys
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -14,6 +16,12 @@ if TYPE_CHECKING:
 FOLDER = "NSYSWRAP_HOOK_NOTES"
 _MOST_FAILURES = 5
 _NUMBER_BYTES = 8
+_ALLOCATOR = {
+    "allocated_bytes": "allocated_bytes.all.peak",
+    "reserved_bytes": "reserved_bytes.all.peak",
+    "retries": "num_alloc_retries",
+    "failures": "num_ooms",
+}
 _Result = TypeVar("_Result")
 
 _facts: dict[str, Any] = {}
@@ -75,6 +83,25 @@ def counter() -> mmap.mmap | bytearray:
             return mmap.mmap(file.fileno(), _NUMBER_BYTES)
     except (OSError, ValueError):
         return bytearray(_NUMBER_BYTES)
+
+
+def watch_allocator() -> None:
+    """Note at the exit what PyTorch's allocator held at most on each GPU. A killed process notes nothing."""
+    atexit.register(guarded(_note_allocator))
+
+
+def _note_allocator() -> None:
+    cuda = sys.modules["torch"].cuda
+    if not cuda.is_initialized():
+        return
+    every = [(gpu, cuda.memory_stats(gpu)) for gpu in range(cuda.device_count())]
+    add(
+        memory=[
+            {"device": gpu, **{name: int(stats[key]) for name, key in _ALLOCATOR.items()}}
+            for gpu, stats in every
+            if stats.get(_ALLOCATOR["reserved_bytes"])
+        ]
+    )
 
 
 def _forget() -> None:
