@@ -72,8 +72,8 @@ class OptionSpec:
     can be 0. ``left_out`` counts if no number follows. ``show_default``: the help shows the default, or this
     text. ``nsys``: the options of nsys that say the same.
 
-    Plan: ``plan`` is the position among the keys of [nsys], 0 for none, and ``key`` the name there.
-    ``python`` is the name in ``nsyswrap.profile``. Both are that of the field if empty.
+    ``key`` is the name in the table [nsys] of a plan, ``python`` that in ``nsyswrap.profile``. Both are that
+    of the field if empty.
 
     Files: ``stored`` says where spec.json has it, at its head (``run``) or in its table ``nsys``, which
     run.json has, too. ``later``: earlier versions lack it, so spec.json has it only if it is set.
@@ -89,7 +89,6 @@ class OptionSpec:
     rare: bool = False
     left_out: int | None = None
     show_default: bool | str = False
-    plan: int = 0
     key: str = ""
     python: str = ""
     stored: Literal["run", "nsys", ""] = "nsys"
@@ -146,14 +145,13 @@ class RecordingOptions:
         python="timeout",
     )
     trace: str = option(
-        "--trace APIS", "Trace these APIs.", default="cuda,nvtx", show_default=True, plan=1, nsys=("trace",)
+        "--trace APIS", "Trace these APIs.", default="cuda,nvtx", show_default=True, nsys=("trace",)
     )
     um_faults: bool = option(
         "--um-faults",
         "Record unified-memory page faults (slow).",
         default=False,
         rare=True,  # the reports that need it name it
-        plan=3,
         nsys=("cuda-um-cpu-page-faults", "cuda-um-gpu-page-faults"),
     )
     memory: bool = option(
@@ -161,7 +159,6 @@ class RecordingOptions:
         "Record allocations of memory.",
         default=False,
         rare=True,  # the report that needs it names it
-        plan=17,
         later=True,
         nsys=("cuda-memory-usage",),
     )
@@ -170,7 +167,6 @@ class RecordingOptions:
         "Sample the counters of the GPUs (needs rights).",
         default=False,
         rare=True,  # the report that needs it names it
-        plan=18,
         later=True,
         nsys=("gpu-metrics-devices", "gpu-metrics-device"),
     )
@@ -179,7 +175,6 @@ class RecordingOptions:
         "Record the Python lines that call CUDA (takes time).",
         default=False,
         rare=True,  # the report that needs it names it
-        plan=19,
         later=True,
         nsys=("python-backtrace",),
     )
@@ -188,7 +183,6 @@ class RecordingOptions:
         "Record forked workers, too (may deadlock them).",
         default=False,
         rare=True,
-        plan=4,
         later=True,
         nsys=("trace-fork-before-exec",),
     )
@@ -196,14 +190,12 @@ class RecordingOptions:
         "--graphs",
         "Record CUDA graphs whole or by node.",
         choices=("graph", "node"),
-        plan=5,
         nsys=("cuda-graph-trace",),
     )
     capture_range: str | None = option(
         "--capture-range RANGE",
         "Record only inside cudaProfilerApi or nvtx:NAME.",
         completions=("cudaProfilerApi", NVTX_RANGE),
-        plan=6,
         nsys=("capture-range",),
     )
     capture_range_end: str | None = option(
@@ -215,41 +207,34 @@ class RecordingOptions:
         nsys=("capture-range-end",),
     )
     delay: float | None = option(
-        "--delay S", "Start recording after S seconds.", values="delay", plan=11, nsys=("delay",)
+        "--delay S", "Start recording after S seconds.", values="delay", nsys=("delay",)
     )
     duration: float | None = option(
-        "--duration S", "Record S seconds, then end the program.", values="delay", plan=12, nsys=("duration",)
+        "--duration S", "Record S seconds, then end the program.", values="delay", nsys=("duration",)
     )
-    steps: str | None = option(
-        "--steps N-N", "Record training steps 10-13, counted from 0.", plan=7, later=True
-    )
+    steps: str | None = option("--steps N-N", "Record training steps 10-13, counted from 0.", later=True)
     step_at: str | None = option(
         "--step-at WHERE",
         "End steps at module, nvtx:NAME, call:MOD:FUNC.",
         completions=("module", NVTX_RANGE, "call:"),
-        plan=8,
         later=True,
     )
-    then_stop: bool = option(
-        "--then-stop", "End the program after --steps.", default=False, plan=9, later=True
-    )
+    then_stop: bool = option("--then-stop", "End the program after --steps.", default=False, later=True)
     modules: int | None = option(
         "--modules [DEPTH]",
         "Label GPU work by PyTorch module (4 levels).",
         values="count",
         left_out=4,
-        plan=10,
         later=True,
     )
     stats: bool = option(
-        "--no-stats", "Skip the tables of nsys; faster for large runs.", default=True, plan=2, nsys=("stats",)
+        "--no-stats", "Skip the tables of nsys; faster for large runs.", default=True, nsys=("stats",)
     )
     nsys_path: str | None = option(
         "--nsys PATH",
         "Use this nsys.",
         rare=True,
         show_default="$NSYSWRAP_NSYS, PATH",
-        plan=14,
         key="path",
         stored="run",
     )
@@ -257,25 +242,14 @@ class RecordingOptions:
         "--nsys-arg ARG",
         "Pass ARG to nsys unchanged; repeatable.",
         default=(),
-        plan=13,
         key="args",
         python="nsys_args",
     )
     keep_environment: bool = option(
-        "--keep-environment",
-        "Keep environment variables in the export.",
-        FOLDER,
-        default=False,
-        rare=True,
-        plan=15,
+        "--keep-environment", "Keep environment variables in the export.", FOLDER, default=False, rare=True
     )
     discard_rep: bool = option(
-        "--discard-rep",
-        "Delete the .nsys-rep, which cannot be redacted.",
-        FOLDER,
-        default=False,
-        rare=True,
-        plan=16,
+        "--discard-rep", "Delete the .nsys-rep, which cannot be redacted.", FOLDER, default=False, rare=True
     )
     share: Literal["group"] | None = option(
         "--share", "Let your group read all but the .nsys-rep.", FOLDER, choices=("group",), stored=""
@@ -422,6 +396,23 @@ OPTIONS: Mapping[str, OptionSpec] = {
     for one in fields(RecordingOptions)
     for row in [one.metadata["spec"]]
 }
+
+# Those with a key in the table [nsys] of a plan, in their order there.
+IN_PLANS = (
+    *(
+        "trace",
+        "stats",
+        "um_faults",
+        "follow_forks",
+        "graphs",
+        "capture_range",
+        "steps",
+        "step_at",
+        "then_stop",
+    ),
+    *("modules", "delay", "duration", "extra", "nsys_path", "keep_environment", "discard_rep", "memory"),
+    *("gpu_metrics", "python_lines"),
+)
 
 
 def _names(assignments: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from nsyswrap.base.errors import PlanError
 from nsyswrap.base.files import read_toml, why
-from nsyswrap.base.nsys.options import OPTIONS
+from nsyswrap.base.nsys.options import IN_PLANS, OPTIONS
 from nsyswrap.base.text import did_you_mean
 from nsyswrap.record.batch.task import Scalar
 
@@ -180,8 +180,8 @@ _KINDS = {"text": TEXT, "texts": TEXTS, "flag": FLAG, "count": COUNT, "seconds":
 # The keys of [nsys], in their order: the name of the option, and the kind of its value
 NSYS = {
     row.key: (name, one_of(*row.choices) if row.choices else _KINDS[row.values])
-    for name, row in sorted(OPTIONS.items(), key=lambda item: item[1].plan)
-    if row.plan
+    for name in IN_PLANS
+    for row in [OPTIONS[name]]
 }
 HEAD_KEYS = (
     *("name", "repeat", "timeout", "max_running", "stop_after_empty", "share"),
