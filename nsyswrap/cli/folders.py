@@ -29,10 +29,19 @@ _RUN_NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 def captures_in(given: Sequence[Path]) -> list[Path]:
     """Return the captures that are named or match, and those in each folder that is not a capture itself.
 
-    Raises NotACapture for a folder without captures, CaptureError for a pattern without a match.
+    Of several paths, a folder without captures is itself returned: opening it says what it lacks, and the
+    others are read. Raises NotACapture if it is the only one, CaptureError for a pattern without a match.
     """
     named = [path for one in given for path in expanded(str(one))]
-    return [capture for path in named for capture in (_captures_of(path) if is_folder(path) else [path])]
+    found: list[Path] = []
+    for path in named:
+        try:
+            found += _captures_of(path) if is_folder(path) else [path]
+        except NotACapture:
+            if len(named) == 1:
+                raise
+            found.append(path)
+    return found
 
 
 def expanded(pattern: str) -> list[Path]:
@@ -88,7 +97,7 @@ def is_folder(path: Path) -> bool:
     if not paths.is_folder(path):
         return False
     if any(paths.exists(path / name) for name in FILES):
-        return not _has_capture(path) and bool(run_folder.captures_by_rank(path))  # a run with ranks
+        return not has_capture(path) and bool(run_folder.captures_by_rank(path))  # a run with ranks
     return not arrow_export.is_table_folder(path)
 
 
@@ -98,7 +107,7 @@ def _captures_of(folder: Path) -> list[Path]:
     ranks = list(run_folder.rank_folders(folder).values())
     if ranks and set(runs) <= set(ranks):  # a launch: a rank without a capture is one that cannot be read
         return ranks
-    captures = [run for run in runs if found.get(run) or _has_capture(run)]
+    captures = [run for run in runs if found.get(run) or has_capture(run)]
     if not captures:
         raise NotACapture(f"no capture in {folder}", capture_open.GIVE_A_CAPTURE)
     have = set(captures)
@@ -107,7 +116,8 @@ def _captures_of(folder: Path) -> list[Path]:
     return sorted(captures, key=natural_key)
 
 
-def _has_capture(run: Path) -> bool:
+def has_capture(run: Path) -> bool:
+    """Return True for a file, a folder of tables and a run folder with a capture."""
     is_file = not paths.is_folder(run) or arrow_export.is_table_folder(run)
     return is_file or any(paths.exists(run / name) for name in _READ)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -15,11 +17,13 @@ from nsyswrap.analysis.judged_process import judged_processes, main_process
 from nsyswrap.analysis.kernel_names import classify, readable
 from nsyswrap.analysis.no_gpu_work import CaptureEvidence, run_facts
 from nsyswrap.analysis.occupancy import blocks_at, multiprocessors
+from nsyswrap.base import paths
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import CommandHint, NotInCapture, UsageError
 from nsyswrap.base.text import counted, printable, shorten, unknown
 from nsyswrap.base.units import duration
 from nsyswrap.capture.capture import Capture
+from nsyswrap.cli.folders import has_capture
 from nsyswrap.cli.output import note
 from nsyswrap.reports.wording.checks import why_absent
 
@@ -132,7 +136,10 @@ def command_text(capture: Capture, name: str) -> str:
 
 def check_kernel(name: str) -> None:
     """Raise UsageError for a capture in the place of the kernel, which the option takes behind it."""
-    if name.endswith((".sqlite", ".nsys-rep")):
+    is_path = name.endswith((".sqlite", ".nsys-rep")) or (
+        paths.is_folder(name) and (os.sep in name or has_capture(Path(name)))
+    )
+    if is_path:
         remedy = CommandHint.of(["nsyswrap", "report", name, "--ncu"])
         raise UsageError(f"--ncu takes a kernel, not {name}", remedy)
 

@@ -104,6 +104,7 @@ _WRITERS = {
 }
 
 
+_PROGRAMS = (".py", ".ipynb", ".cu", ".cuh", ".c", ".cc", ".cpp", ".h", ".hpp", ".sh", ".toml", ".yaml")
 # Endings of files that nsyswrap never writes, and the nearest one that it does.
 _NEAREST = {
     **dict.fromkeys((".xls", ".xlsx", ".ods"), ".csv"),
@@ -114,6 +115,11 @@ _NEAREST = {
 def check_ending(output: Path | None, endings: Collection[str], hint: str = "") -> None:
     """Raise UsageError for an output file whose ending promises what only another command writes."""
     ending = output.suffix.lower() if output else ""
+    if output and ending in _PROGRAMS:  # the file of -o is replaced
+        raise UsageError(
+            f"this command does not write {ending} files: {output}",
+            hint or f"name a file that ends in {', '.join(endings)}",
+        )
     if output and ending in _NEAREST:
         near = output.with_suffix(_NEAREST[ending])
         raise UsageError(

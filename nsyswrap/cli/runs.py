@@ -58,7 +58,13 @@ def _age(_context: click.Context, _option: click.Parameter, value: str | None) -
 
 
 class _RunsGroup(CommandGroup):
-    """The group, which answers the number of a run."""
+    """The group, which takes the options of the list, and answers the number of a run."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments: an option of the list begins those of ``runs list``."""
+        if args and args[0].partition("=")[0] in {name for one in list_runs.params for name in one.opts}:
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
 
     def refuse(self, ctx: click.Context, name: str, *rest: str) -> NoReturn:
         """Raise UsageError for a command that does not exist, and the words behind it."""

@@ -155,6 +155,17 @@ def test_a_folder_without_captures(cli: Cli, tmp_path: Path, command: tuple[str,
     assert done.stderr == "nsyswrap: no capture in empty\n  give a run folder, a .sqlite or a .nsys-rep\n"
 
 
+@pytest.mark.parametrize("command", [("report",), ("report", "-r", "cuda_gpu_kern_sum"), ("view",)])
+def test_a_folder_without_captures_beside_a_capture(
+    cli: Cli, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    done = cli(*command, small(tmp_path / "x.sqlite"), "empty")
+    assert done.returncode == 65
+    assert "nsyswrap: empty is not a run folder: report.sqlite is missing\n" in done.stderr
+    assert "wrote x.html" in done.stderr if command == ("view",) else done.stdout
+
+
 def test_a_timeline_of_the_ranks_in_a_folder(cli: Cli, tmp_path: Path) -> None:
     for name in ("job/rank-0", "job/rank-1", "runs/a", "runs/b"):
         (tmp_path / name).mkdir(parents=True)

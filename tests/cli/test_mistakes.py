@@ -621,6 +621,16 @@ doctor nowhere.sqlite
   65 nowhere.sqlite not found
 demo --vraiant
   2 no option named '--vraiant'
+report x.sqlite -o train.py
+  2 this command does not write .py files: train.py
+view x.sqlite -o add.cu
+  2 this command does not write .cu files: add.cu
+report --ncu run
+  2 --ncu takes a kernel, not run
+report --ncu ./folder
+  2 --ncu takes a kernel, not ./folder
+runs --al
+  2 no option named '--al'
 """
 
 
@@ -648,6 +658,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / f"{name}.gz").write_bytes(gzip.compress(content))
         (folder / f"{name}.xz").write_bytes(lzma.compress(content))
     (folder / "folder").mkdir()
+    (folder / "run").mkdir()
+    (folder / "run" / "report.sqlite").write_bytes(capture)
     return folder
 
 

@@ -98,6 +98,7 @@ def test_the_list(tmp_path: Path, cli: Cli) -> None:
     ]
     assert cli("runs", "list").stdout == cli("runs").stdout
     short = cli("runs", "list", "--top", "1")
+    assert cli("runs", "--top", "1").stdout == short.stdout
     assert (len(short.stdout.splitlines()), short.stderr) == (2, "nsyswrap: 2 more (--top)\n")
 
 
