@@ -14,7 +14,6 @@ from nsyswrap.analysis.judged_process import judged_processes
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.step_budget import COMPUTE
 from nsyswrap.base.errors import NotInCapture
-from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.reports.compare.conclusion import headline, largest_part
 from nsyswrap.reports.compare.tables import change_percent
@@ -28,12 +27,12 @@ _OPERATOR = Column("operator", "Operator", "timed implementation")
 _PHASE_COLUMNS = ("launches", "api_med_ns", "queued_med_ns", "kernel_med_ns", "copy_med_ns", "sync_med_ns")
 _AUDIT_COLUMNS = ("verdict", "instances", "host_med_ns", "should_med_ns", "error_med_percent")
 _GPU_COLUMNS = (
-    Column("kernels", "Kernels", "kernel executions", unit=Unit.COUNT),
+    Column.count("kernels", "Kernels", "kernel executions"),
     Column("kernel_ns", "Kernel Time", "sum of the kernels' durations"),
-    Column("graphs", "Graphs", "whole-graph executions, whose kernels are not recorded", 3, unit=Unit.COUNT),
+    Column.count("graphs", "Graphs", "whole-graph executions, whose kernels are not recorded", 3),
     Column("graph_ns", "Graph Time", "sum of the graphs' durations", 3),
     Column("launch_ns", "Launch API", "CPU time in the calls that launched kernels and graphs"),
-    Column("copies", "Copies", "copies and unified memory migrations", unit=Unit.COUNT),
+    Column.count("copies", "Copies", "copies and unified memory migrations"),
     Column("copied_bytes", "Copied", "sum of the bytes copied"),
     Column(
         "copy_ns", "Copy Time", "sum of the copies' durations; with managed memory part of the kernel time"
@@ -71,14 +70,9 @@ PROFILER_BYVARIANT = Schema(
     VARIANT,
     _OPERATOR,
     Column("program_med_ns", "Program", "median measured by the program with its profiler on"),
-    Column("launches", "Launches", "launches during profiling", unit=Unit.COUNT),
-    Column(
-        "cpu_ops",
-        "Operators",
-        "PyTorch operators (aten) that the profiler recorded on the CPU",
-        unit=Unit.COUNT,
-    ),
-    Column("kernels", "Kernels", "kernels that the profiler recorded", unit=Unit.COUNT),
+    Column.count("launches", "Launches", "launches during profiling"),
+    Column.count("cpu_ops", "Operators", "PyTorch operators (aten) that the profiler recorded on the CPU"),
+    Column.count("kernels", "Kernels", "kernels that the profiler recorded"),
     Column("kernel_med_ns", "Kernel Med", "median duration of the recorded kernels"),
     Column("nsys_med_ns", "nsys Med", "nsys' median for the same operator, from the run under nsys"),
 )
@@ -112,7 +106,7 @@ CROSS_CHECK = Schema(
     "One operation timed by four clocks, one run each",
     Column("operator", "Operator", "timed operation"),
     Column("clock", "Clock", "clock of the measurement"),
-    Column("launches", "Launches", "executions of the operation, including warm-up", unit=Unit.COUNT),
+    Column.count("launches", "Launches", "executions of the operation, including warm-up"),
     Column("median_ns", "Median", "median of the timed executions"),
     Column("beyond_ns", "Above Kernel", "median minus nsys' median kernel time"),
     Column("beyond_percent", "Above Kernel", "the same as a share of nsys' kernel time"),

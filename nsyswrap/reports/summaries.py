@@ -14,7 +14,6 @@ from nsyswrap.analysis.names import MEMSET_NAME, copy_name
 from nsyswrap.analysis.nvtx_ranges import READS, STYLES, counted_ranges
 from nsyswrap.analysis.packed import packed_events, packed_names
 from nsyswrap.base.constants import MISSING
-from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import SPANS
@@ -24,7 +23,7 @@ from nsyswrap.reports.table import Column, Result, Values, share, stat_values, t
 MEMORY = ("memcpy", "memset")
 NVTX_RANGE = Column("range", "Range", "domain and name of the range")
 NVTX_READS = {"nvtx": READS["nvtx"]}
-NVTX_TIMES = time_columns(Column("instances", "Instances", "number of ranges of this name", unit=Unit.COUNT))
+NVTX_TIMES = time_columns(Column.count("instances", "Instances", "number of ranges of this name"))
 
 
 @dataclass(frozen=True)

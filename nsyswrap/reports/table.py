@@ -86,6 +86,16 @@ class Column:
             named = (unit for unit in Unit if f"_{self.name}".endswith(f"_{unit.value}"))
             object.__setattr__(self, "unit", next(named, Unit.TEXT))
 
+    @classmethod
+    def count(cls, name: str, header: str, text: str, drop_order: int = 0, **more: Any) -> Column:
+        """Return a column of how many there are of something."""
+        return cls(name, header, text, drop_order, Unit.COUNT, **more)
+
+    @classmethod
+    def number(cls, name: str, header: str, text: str, drop_order: int = 0, **more: Any) -> Column:
+        """Return a column of numbers without a unit: codes, levels, ranks."""
+        return cls(name, header, text, drop_order, Unit.NUMBER, **more)
+
     @property
     def is_timestamp(self) -> bool:
         """Return True if the times in it are points in time, not durations."""

@@ -118,7 +118,7 @@ def test_texts_of_any_length_stand_in_their_cells() -> None:
     texts = ["short", None, "100%", 'c"d', "e\nf", "\x00", "a, %b", "h" * 500, "漢字", "\udcff"]
     names = tuple(f"t{number}" for number in range(3))
     schema = Schema(
-        "r", "R", Column("n", "N", "h", unit=Unit.COUNT), *(Column(n, n, "h", unit=Unit.TEXT) for n in names)
+        "r", "R", Column.count("n", "N", "h"), *(Column(n, n, "h", unit=Unit.TEXT) for n in names)
     )
     long, short = TextColumn.of(texts), TextColumn.of(texts[:4])
     rows = np.arange(2 * 2**14 + 3)  # three blocks
@@ -144,7 +144,7 @@ def test_a_table_without_rows_is_its_header() -> None:
 
 
 def test_a_large_table_is_written_in_blocks() -> None:
-    schema = Schema("r", "R", Column("n", "N", "h", unit=Unit.COUNT))
+    schema = Schema("r", "R", Column.count("n", "N", "h"))
     table = Table(schema, {"n": np.arange(10**5)})
     [blocks] = csv.FORMAT.render(Document([table]), Layout()).values()
     assert not isinstance(blocks, (str, bytes))

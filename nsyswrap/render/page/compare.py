@@ -9,7 +9,7 @@ from dataclasses import replace
 from nsyswrap.analysis.compare.median_step import Match, MedianStep, aligned
 from nsyswrap.analysis.compare.model import GROUPS, Comparison, Group, RunFigures, Setup, Side
 from nsyswrap.base.text import counted, without_folders
-from nsyswrap.base.units import Unit, duration
+from nsyswrap.base.units import duration
 from nsyswrap.render.colors import VERDICTS, Style
 from nsyswrap.render.comparison import DIFFER, ChangedItem, ComparedCause, ComparisonRows, row_names
 from nsyswrap.render.page import document
@@ -208,8 +208,8 @@ _RUNS = Schema(
     Column("run", "Run", "label of the run"),
     Column("started", "Started", "start of the run"),
     Column("node", "Node", "node of the run"),
-    Column("steps", "Steps", "steady steps", unit=Unit.COUNT),
-    Column("sm_clock_mhz", "SM Clock (MHz)", "median SM clock while the GPU worked", unit=Unit.NUMBER),
+    Column.count("steps", "Steps", "steady steps"),
+    Column.number("sm_clock_mhz", "SM Clock (MHz)", "median SM clock while the GPU worked"),
     Column("throttled_percent", "Throttled", "samples with a lowered clock while the GPU worked"),
     Column("step_joules", "Step Energy", "energy of a step"),
 )

@@ -12,7 +12,7 @@ from itertools import groupby, pairwise
 from nsyswrap.analysis.compare.history import Change, History, Point, Series, history_of, stretches
 from nsyswrap.analysis.compare.model import Group, Key, Obstacle, Side
 from nsyswrap.base.text import counted, without_folders
-from nsyswrap.base.units import Unit, duration
+from nsyswrap.base.units import duration
 from nsyswrap.render.comparison import row_names
 from nsyswrap.render.page import document
 from nsyswrap.render.page.html import Markup, element, folded_table, section
@@ -42,13 +42,8 @@ _POINTS = Schema(
     "Points",
     Column("label", "Commit", "commit of the program, or name of the baseline"),
     Column("started", "Started", "start of the first run"),
-    Column("runs", "Runs", "runs of this point", unit=Unit.COUNT),
-    Column(
-        "sm_clock_mhz",
-        "SM Clock (MHz)",
-        "median SM clock of the first run while the GPU worked",
-        unit=Unit.NUMBER,
-    ),
+    Column.count("runs", "Runs", "runs of this point"),
+    Column.number("sm_clock_mhz", "SM Clock (MHz)", "median SM clock of the first run while the GPU worked"),
     Column("source", "Source", "name of the baseline or batch"),
     Column("gpus", "GPUs", "GPUs of the first run"),
     Column("driver", "Driver", "driver of the first run"),
@@ -65,7 +60,7 @@ _ROWS = Schema(
     Column("cost_ns", "Cost/Run", "difference of the time of a run, at the last change"),
     Column("first_ns", "First", "median time of one at the first point that has the row"),
     Column("last_ns", "Last", "median time of one at the last point that has the row"),
-    Column("undecided", "Undecided", "pairs of neighbors that cannot be told apart", unit=Unit.COUNT),
+    Column.count("undecided", "Undecided", "pairs of neighbors that cannot be told apart"),
 )
 _SIGNS = {"slower": "▲", "faster": "▼", "clock": "◆"}
 _HEIGHT = "96"  # in pixels

@@ -45,7 +45,6 @@ from nsyswrap.analysis.compare.stored_names import public, stored_command, store
 from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError
 from nsyswrap.base.files import head, read_json, typed, why
-from nsyswrap.base.units import Unit
 from nsyswrap.base.version import version
 from nsyswrap.reports.compare.tables import key_detail
 from nsyswrap.reports.table import Column, Schema, Table, table_of
@@ -397,7 +396,7 @@ SCHEMA = Schema(
     Column("spread_percent", "Spread", "(max - min) / median of that time over the runs"),
     Column("total_ns", "Total Time", "median over the runs of the total"),
     Column("per_step_ns", "Time by Step", "median over the runs of the time in a step"),
-    Column("sm_clock_mhz", "SM Clock", "median SM clock in MHz in its time", unit=Unit.NUMBER),
+    Column.number("sm_clock_mhz", "SM Clock", "median SM clock in MHz in its time"),
 )
 
 

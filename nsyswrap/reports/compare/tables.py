@@ -359,7 +359,7 @@ SCHEMA = Schema(
     Column("group", "Group", f"what the row is: {', '.join(GROUPS)}"),
     Column("name", "Name", "module, kernel, call, copy, range, state or label of the steps"),
     Column("detail", "Detail", "grid and block of a kernel"),
-    Column("mode", "Mode", "1 and up for kernels whose durations have several modes", unit=Unit.NUMBER),
+    Column.number("mode", "Mode", "1 and up for kernels whose durations have several modes"),
     Column(
         "outcome",
         "Outcome",

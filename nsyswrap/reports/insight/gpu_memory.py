@@ -188,7 +188,7 @@ SCHEMA = Schema(
     Column("held_bytes", "Not Freed", "still held at the end of the selected time", 1),
     Column("peak_bytes", "Own Peak", "the most that the range held at a time", 2),
     Column("peak_start_ns", "Own Peak Start", "when it held that first", 5),
-    Column("allocations", "Allocations", "number of allocations", 3, unit=Unit.COUNT),
+    Column.count("allocations", "Allocations", "number of allocations", 3),
     Column("allocated_bytes", "Allocated", "sum of the allocations", 4),
     Column("largest_bytes", "Largest", "largest allocation", 6),
     Column("device_id", "Device", "GPU of the memory", 7),

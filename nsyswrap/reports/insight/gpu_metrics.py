@@ -51,7 +51,7 @@ from nsyswrap.analysis.range_tree import NOWHERE, READS
 from nsyswrap.analysis.range_tree.tree import node_labels, numbered, range_tree_of
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.text import shorten
-from nsyswrap.base.units import Unit, percent
+from nsyswrap.base.units import percent
 from nsyswrap.capture.capture import Capture
 from nsyswrap.reports.table import Column, Report, Result, Schema, Values
 
@@ -211,9 +211,9 @@ SCHEMA = Schema(
     "gpu_metrics",
     "GPU metrics: SM, tensor core, DRAM and PCIe activity",
     Column("scope", "Scope", f"{PART}, {CLASS}, {MODULE}, {OPERATION} or {STEP}"),
-    Column("instances", "Instances", "number of operations", 6, unit=Unit.COUNT),
+    Column.count("instances", "Instances", "number of operations", 6),
     Column("total_ns", "Total Time", "sum of the durations", 2),
-    Column("samples", "Samples", "samples that lie wholly inside", unit=Unit.COUNT),
+    Column.count("samples", "Samples", "samples that lie wholly inside"),
     Column("sm_active_percent", "SMs Active", "cycles with a warp on the multiprocessor"),
     Column("sm_issue_percent", "SM Issue", "cycles with an instruction issued", 3),
     Column("tensor_active_percent", "Tensor", "cycles in which tensor cores worked"),

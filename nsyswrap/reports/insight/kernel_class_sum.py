@@ -18,7 +18,6 @@ from nsyswrap.analysis.arrays.groups import GroupBy, group_keys, grouped
 from nsyswrap.analysis.kernel_names import CLASSES
 from nsyswrap.analysis.names import kernel_classes
 from nsyswrap.analysis.peaks import kernel_arithmetic
-from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED
 from nsyswrap.reports import summaries
@@ -114,8 +113,8 @@ SCHEMA = Schema(
     "kernel_class_sum",
     "Kernel time by class",
     Column("class", "Class", f"class by kernel name: {', '.join(CLASSES)}, or one of --classes"),
-    Column("kernels", "Kernels", "distinct kernel names", 1, unit=Unit.COUNT),
-    Column("instances", "Instances", "number of executions, graph nodes included", unit=Unit.COUNT),
+    Column.count("kernels", "Kernels", "distinct kernel names", 1),
+    Column.count("instances", "Instances", "number of executions, graph nodes included"),
     TIME_PERCENT,
     TOTAL_TIME,
     Column("avg_ns", "Avg", "arithmetic mean of the durations", 4),

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import group_keys, grouped
-from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import MOST
 from nsyswrap.capture.schema import NAMED
@@ -67,7 +66,7 @@ SCHEMA = Schema(
     "Kernel durations by class",
     Column("from_ns", "From", "shortest duration of the class"),
     Column("to_ns", "Below", "end of the class: durations are shorter"),
-    Column("instances", "Instances", "executions of this kernel in the class", unit=Unit.COUNT),
+    Column.count("instances", "Instances", "executions of this kernel in the class"),
     Column("instances_percent", "Share", "executions in the class, of all of the kernel", bar=True),
     Column("total_ns", "Total Time", "time of these executions", 2),
     Column("of_kernel_ns", "Of Kernel", "time of all executions of the kernel", 3),

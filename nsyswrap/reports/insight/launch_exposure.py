@@ -17,7 +17,6 @@ from nsyswrap.analysis.gpu_gaps import Gaps, gaps_of
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, operation_notes
 from nsyswrap.analysis.launch_bound import ended_by
 from nsyswrap.analysis.launches import READS, launches_of
-from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.selection import process_ids
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
@@ -69,10 +68,8 @@ SCHEMA = Schema(
     Column("process_id", "PID", "process that launched", 2),
     Column("device_id", "Device", "device it launched on"),
     Column("stream_id", "Stream", "stream it launched into"),
-    Column("launches", "Launches", "calls that launched a kernel or a graph", unit=Unit.COUNT),
-    Column(
-        "first_launches", "First Launches", "of these, first launches of a kernel or graph", unit=Unit.COUNT
-    ),
+    Column.count("launches", "Launches", "calls that launched a kernel or a graph"),
+    Column.count("first_launches", "First Launches", "of these, first launches of a kernel or graph"),
     Column(
         "idle_ns",
         "Idle",

@@ -172,19 +172,15 @@ def _spread_columns(prefix: str, header: str, of: str) -> tuple[Column, ...]:
 SCHEMA = Schema(
     "launch_overhead",
     "Launch overhead",
-    Column("launches", "Launches", "API calls that launched a kernel or a graph", 1, unit=Unit.COUNT),
-    Column(
+    Column.count("launches", "Launches", "API calls that launched a kernel or a graph", 1),
+    Column.count(
         "first_launches",
         "First Launches",
         "first launches: the first of a kernel or a graph in its process",
         1,
-        unit=Unit.COUNT,
     ),
-    Column(
-        "repeat_launches",
-        "Repeats",
-        "all other launches; medians, percentiles and totals are of these",
-        unit=Unit.COUNT,
+    Column.count(
+        "repeat_launches", "Repeats", "all other launches; medians, percentiles and totals are of these"
     ),
     Column("first_api_ns", "First API", "CPU time in the calls of first launches", 1),
     Column(
@@ -196,12 +192,11 @@ SCHEMA = Schema(
     ),
     Column("api_total_ns", "API Total", "CPU time in the calls of repeat launches", 3),
     *_spread_columns("api", "API", "CPU time in one call"),
-    Column(
+    Column.count(
         "uncontended",
         "Uncontended",
         "repeat launches into a stream that had been idle since before the call; latencies are of these",
         5,
-        unit=Unit.COUNT,
     ),
     *_spread_columns(
         "latency",

@@ -162,7 +162,7 @@ SCHEMA = Schema(
     "loops",
     "Loops: steps, gaps between them, work outside CUDA graphs",
     Column("loop", "Loop", "NVTX range or GPU operations that repeat", -1, is_key=True),
-    Column("steps", "Steps", "steps that count; empty outside of them", -1, unit=Unit.NUMBER),
+    Column.number("steps", "Steps", "steps that count; empty outside of them", -1),
     Column("avg_ns", "Avg", "mean duration of a step", 3),
     Column("med_ns", "Med", "median duration of a step", -1),
     Column("p99_ns", "P99", "99th percentile of the durations", 2),

@@ -172,13 +172,12 @@ SCHEMA = Schema(
         "sum of bytes / sum of durations, without excluded operations; 1 GB is 10^9",
     ),
     Column("link_percent", "Of Peak", "bandwidth as a share of the peak bandwidth", 2),
-    Column(
+    Column.count(
         "async_pageable",
         "Pageable Async",
         "asynchronous calls on pageable memory: they block the host during the copy to a buffer, "
         "or the whole copy",
         3,
-        unit=Unit.COUNT,
     ),
     Column("async_pageable_ns", "Pageable API", "CPU time in the asynchronous calls on pageable memory", 4),
     Column(
@@ -187,12 +186,11 @@ SCHEMA = Schema(
         "part of the total time overlapped with a kernel or graph of the same process on the device",
         5,
     ),
-    Column(
+    Column.count(
         "left_out",
         "Excluded",
         "operations without a bandwidth: they took no time, or their time is not the transfer's",
         6,
-        unit=Unit.COUNT,
     ),
     Column(
         "link_bytes_per_s",

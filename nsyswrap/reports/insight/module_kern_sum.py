@@ -26,7 +26,6 @@ from nsyswrap.analysis.range_tree import READS as TREE_READS
 from nsyswrap.analysis.range_tree.figures import node_kernels_of
 from nsyswrap.analysis.range_tree.tree import node_labels, numbered
 from nsyswrap.analysis.utilization import summed
-from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.reports.table import (
@@ -91,7 +90,7 @@ SCHEMA = Schema(
     Column("phase", "Phase", "forward or backward; empty: neither"),
     Column("operation", "Operation", "operation of PyTorch; of a backward its forward", 1),
     Column("shapes", "Shapes", "shapes of the inputs of the operation", 5),
-    Column("instances", "Instances", "executions, graph nodes included", 3, unit=Unit.COUNT),
+    Column.count("instances", "Instances", "executions, graph nodes included", 3),
     TIME_PERCENT,
     TOTAL_TIME,
     Column("avg_ns", "Avg", "arithmetic mean of the durations", 2),

@@ -130,7 +130,7 @@ SCHEMA = Schema(
     "nvtx_phases",
     "Launches and GPU time in NVTX ranges",
     Column("range", "Range", "name of the NVTX range"),
-    Column("instances", "Instances", "number of ranges with this name", unit=Unit.COUNT),
+    Column.count("instances", "Instances", "number of ranges with this name"),
     Column("launches", "Launches", "launch calls per instance (mean)", unit=Unit.RATIO),
     Column("range_med_ns", "Range Med", "median duration of the range on the CPU"),
     Column("api_med_ns", "API Med", "time in launch calls, median per instance"),

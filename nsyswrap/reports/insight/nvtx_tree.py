@@ -44,7 +44,7 @@ from nsyswrap.analysis.range_tree.memory import NodeMemory, node_memory_of
 from nsyswrap.analysis.range_tree.tree import outside_label
 from nsyswrap.analysis.usage import MEMORY_USE, allocation_notes
 from nsyswrap.analysis.utilization import WorkSums, summed
-from nsyswrap.base.units import Unit, percent
+from nsyswrap.base.units import percent
 from nsyswrap.capture.capture import Capture
 from nsyswrap.reports.table import (
     FLOP_PER_S,
@@ -208,9 +208,9 @@ SCHEMA = Schema(
     Column("own_ns", "Own Time", "GPU time without the rows below it", 1),
     Column("forward_ns", "Forward", "part of the total time: forward of modules or operations", 3),
     Column("backward_ns", "Backward", "part of the total time: backward of these", 2),
-    Column("kernels", "Kernels", "executed kernels and whole graphs, with children", 4, unit=Unit.COUNT),
+    Column.count("kernels", "Kernels", "executed kernels and whole graphs, with children", 4),
     Column("idle_ns", "Idle Inside", "time between its GPU operations in which none ran", 2),
-    Column("depth", "Depth", "rows around it", 6, unit=Unit.NUMBER),
+    Column.number("depth", "Depth", "rows around it", 6),
     Column("path", "Path", "names from the root to the range, with slashes between", 7),
     FLOP_PER_S,
     PEAK_PERCENT,

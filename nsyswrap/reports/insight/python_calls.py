@@ -22,7 +22,7 @@ from nsyswrap.analysis.arrays.groups import rows_by
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, gpu_operations_of, selected_ns
 from nsyswrap.analysis.names import CLASSES, SYNCHRONISE, call_classes, call_names, name_codes, with_name
 from nsyswrap.analysis.python_lines import CallSites, Frame, call_sites_of, lacking
-from nsyswrap.base.units import Unit, percent
+from nsyswrap.base.units import percent
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.reports.table import Column, Report, Result, Schema, Values
@@ -104,7 +104,7 @@ SCHEMA = Schema(
     "python_calls",
     "Python lines that launched kernels and waited",
     Column("kind", "Kind", f"{LAUNCH} or {WAIT}"),
-    Column("calls", "Calls", "kernels, or calls that waited", 2, unit=Unit.COUNT),
+    Column.count("calls", "Calls", "kernels, or calls that waited", 2),
     Column("total_ns", "Total Time", "time of the kernels on the GPU, or of the calls on the host"),
     Column("time_percent", "Time", "share of the time of the kernel or call", 3),
     Column("site", "Python Line", "innermost line outside of libraries"),

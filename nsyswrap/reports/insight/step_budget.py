@@ -308,7 +308,7 @@ SCHEMA = Schema(
         "whole capture from first to last operation (or selected part), steady part, median step, "
         "or one step",
     ),
-    Column("step", "Step", "number of the step, from 0 over the whole process", -1, unit=Unit.NUMBER),
+    Column.number("step", "Step", "number of the step, from 0 over the whole process", -1),
     Column("mark", "Mark", "warm-up, outlier, or left out of the steady part for another reason; else empty"),
     Column("process_id", "PID", "process of the step", 7),
     Column("device_id", "Device", "device of the process", 2),

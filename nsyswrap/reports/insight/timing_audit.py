@@ -204,7 +204,7 @@ SCHEMA = Schema(
         "work; includes earlier work: earlier launches were still running; mixed: both (from "
         f"{TOLERANCE_NS} ns on)",
     ),
-    Column("instances", "Instances", "ranges of this name, phase and verdict", unit=Unit.COUNT),
+    Column.count("instances", "Instances", "ranges of this name, phase and verdict"),
     Column("launches", "Launches", "calls per instance that started GPU work (mean)", 3, unit=Unit.RATIO),
     Column("host_med_ns", "Host Med", "median duration of the range on the CPU"),
     Column("host_p95_ns", "Host P95", "95th percentile of these durations", 8),

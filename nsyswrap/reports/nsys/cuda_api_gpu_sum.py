@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED, SPANS
 from nsyswrap.reports.summaries import api_calls, gpu_operations, memory_notes, pooled, time_summary
@@ -22,7 +21,7 @@ SCHEMA = Schema(
     "cuda_api_gpu_sum",
     "CUDA Summary (API/Kernels/MemOps)",
     *time_columns(
-        Column("instances", "Instances", "number of calls or executions", unit=Unit.COUNT),
+        Column.count("instances", "Instances", "number of calls or executions"),
         Column("category", "Category", "CUDA_API, CUDA_KERNEL or MEMORY_OPER", 6),
         Column(
             "operation", "Operation", "API function, kernel, direction of the copy, or memset", kernels=True

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from nsyswrap.analysis.names import strip_version
 from nsyswrap.analysis.packed import packed_events
-from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED
 from nsyswrap.reports.summaries import GroupedRows, time_summary
@@ -22,7 +21,7 @@ SCHEMA = Schema(
     "cuda_api_sum",
     "CUDA API Summary",
     *time_columns(
-        Column("calls", "Num Calls", "number of calls", unit=Unit.COUNT),
+        Column.count("calls", "Num Calls", "number of calls"),
         Column("name", "Name", "API function, without a version suffix of four digits"),
     ),
 )

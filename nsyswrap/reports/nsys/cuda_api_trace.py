@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.names import event_names, look_up
 from nsyswrap.base.constants import MISSING
-from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED
 from nsyswrap.capture.selection import process_ids, thread_ids
@@ -52,11 +51,11 @@ SCHEMA = Schema(
     Column("start_ns", "Start", "when the call began"),
     Column("duration_ns", "Duration", "CPU time in the call"),
     Column("name", "Name", "API function, without a version suffix of four digits"),
-    Column("return_value", "Result", "what the function returned; 0 is success", unit=Unit.NUMBER),
+    Column.number("return_value", "Result", "what the function returned; 0 is success"),
     Column("correlation_id", "CorrID", "what the call shares with the operations it started", 3),
     Column("process_id", "Pid", "process that called", 2),
     Column("thread_id", "Tid", "thread that called", 1),
-    Column("thread_priority", "T-Pri", "priority of the thread", 4, unit=Unit.NUMBER),
+    Column.number("thread_priority", "T-Pri", "priority of the thread", 4),
     Column("thread_name", "Thread Name", "name of the thread"),
 )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.analysis.names import name_codes, shapes
-from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED
 from nsyswrap.reports.summaries import GroupedRows, time_summary
@@ -31,7 +30,7 @@ SCHEMA = Schema(
     "cuda_gpu_kern_gb_sum",
     "CUDA GPU Kernel/Grid/Block Summary",
     *time_columns(
-        Column("instances", "Instances", "number of executions, graph nodes included", unit=Unit.COUNT),
+        Column.count("instances", "Instances", "number of executions, graph nodes included"),
         Column("grid_xyz", "GridXYZ", "blocks in the grid, by dimension"),
         Column("block_xyz", "BlockXYZ", "threads in a block, by dimension"),
         Column("name", "Name", "kernel name (demangled, base or mangled)", kernels=True),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED
 from nsyswrap.reports.summaries import kernels, time_summary
@@ -18,7 +17,7 @@ SCHEMA = Schema(
     "cuda_gpu_kern_sum",
     "CUDA GPU Kernel Summary",
     *time_columns(
-        Column("instances", "Instances", "number of executions, graph nodes included", unit=Unit.COUNT),
+        Column.count("instances", "Instances", "number of executions, graph nodes included"),
         Column("name", "Name", "kernel name (demangled, base or mangled)", kernels=True),
     ),
 )

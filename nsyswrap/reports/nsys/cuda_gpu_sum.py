@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED, SPANS
 from nsyswrap.reports.summaries import gpu_operations, memory_notes, pooled, time_summary
@@ -21,7 +20,7 @@ SCHEMA = Schema(
     "cuda_gpu_sum",
     "CUDA GPU Summary (Kernels/MemOps)",
     *time_columns(
-        Column("instances", "Instances", "number of executions", unit=Unit.COUNT),
+        Column.count("instances", "Instances", "number of executions"),
         Column("category", "Category", "CUDA_KERNEL or MEMORY_OPER", 6),
         Column("operation", "Operation", "kernel name, direction of the copy, or memset", kernels=True),
     ),

@@ -118,13 +118,11 @@ SCHEMA = Schema(
     Column("duration_ns", "Duration", "GPU time of the operation"),
     Column("correlation_id", "CorrId", "correlation id, also of the API call behind it", 6),
     *(
-        Column(
-            f"{field}_{axis}", f"{header}{axis.upper()}", f"{what} in dimension {axis}", 5, unit=Unit.COUNT
-        )
+        Column.count(f"{field}_{axis}", f"{header}{axis.upper()}", f"{what} in dimension {axis}", 5)
         for field, header, what in (("grid", "Grd", "blocks"), ("block", "Blk", "threads of a block"))
         for axis in "xyz"
     ),
-    Column("registers_per_thread", "Reg/Trd", "registers of each thread", 7, unit=Unit.COUNT),
+    Column.count("registers_per_thread", "Reg/Trd", "registers of each thread", 7),
     Column("static_shared_bytes", "StcSMem", "shared memory the kernel declares", 7),
     Column("dynamic_shared_bytes", "DymSMem", "shared memory the launch asked for", 7),
     Column("size_bytes", "Bytes", "what a copy moved or a memset wrote"),

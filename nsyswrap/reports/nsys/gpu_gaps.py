@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.usage import WORK_KINDS, DeviceWork, device_work, graph_notes
-from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import gaps
 from nsyswrap.reports.expert_rules import LONGEST, ROWS, device_columns, limited, take
@@ -45,7 +44,7 @@ def _gaps(work: DeviceWork, longer_than_ns: int) -> NDArray[Any]:
 SCHEMA = Schema(
     "gpu_gaps",
     "GPU Gaps",
-    Column("row", "Row#", "number of the gap, by its duration", unit=Unit.COUNT),
+    Column.count("row", "Row#", "number of the gap, by its duration"),
     Column("duration_ns", "Duration", "time without any operation"),
     Column("start_ns", "Start", "end of the operation before it"),
     *device_columns("before it"),

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.usage import WORK_KINDS, DeviceWork, device_work, graph_notes
-from nsyswrap.base.units import Rounding, Unit, round_tenth
+from nsyswrap.base.units import Rounding, round_tenth
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import overlap
 from nsyswrap.reports.expert_rules import ROWS, device_columns, limited, take
@@ -83,7 +83,7 @@ def _sum(values: NDArray[Any], rounding: Rounding) -> float:
 SCHEMA = Schema(
     "gpu_time_util",
     "GPU Time Utilization",
-    Column("row", "Row#", "number of the stretch, by its use", unit=Unit.COUNT),
+    Column.count("row", "Row#", "number of the stretch, by its use"),
     Column("in_use_percent", "In-Use", "sum of the operations' time in it, of its duration"),
     Column("duration_ns", "Duration", "one chunk, or several next to each other"),
     Column("start_ns", "Start", "start of its first chunk"),

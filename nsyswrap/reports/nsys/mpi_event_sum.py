@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import group_keys, grouped
 from nsyswrap.base.constants import MISSING
-from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.reports.table import Column, Report, Result, Schema, share, stat_values, time_columns
 
@@ -59,7 +58,7 @@ SCHEMA = Schema(
     "mpi_event_sum",
     "MPI Event Summary",
     *time_columns(
-        Column("instances", "Instances", "number of calls", unit=Unit.COUNT),
+        Column.count("instances", "Instances", "number of calls"),
         Column("source", "Source", "point-to-point, start or wait, collective, or other"),
         Column("name", "Name", "MPI function"),
     ),

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.names import look_up
 from nsyswrap.base.constants import MISSING
-from nsyswrap.base.units import Unit
 from nsyswrap.capture import schema
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.selection import process_ids, thread_ids
@@ -77,10 +76,10 @@ SCHEMA = Schema(
     Column("event", "Event", "MPI function"),
     Column("process_id", "Pid", "process that called", 4),
     Column("thread_id", "Tid", "thread that called", 4),
-    Column("tag", "Tag", "tag of a point-to-point message", unit=Unit.NUMBER),
-    Column("rank", "Rank", "rank of the thread that called", unit=Unit.NUMBER),
-    Column("peer_rank", "PeerRank", "rank at the other end of a point-to-point message", unit=Unit.NUMBER),
-    Column("root_rank", "RootRank", "root of a collective", unit=Unit.NUMBER),
+    Column.number("tag", "Tag", "tag of a point-to-point message"),
+    Column.number("rank", "Rank", "rank of the thread that called"),
+    Column.number("peer_rank", "PeerRank", "rank at the other end of a point-to-point message"),
+    Column.number("root_rank", "RootRank", "root of a collective"),
     Column("message_bytes", "Size", "size of a point-to-point message"),
     Column("sent_bytes", "CollSendSize", "what the rank sent in a collective"),
     Column("received_bytes", "CollRecvSize", "what the rank received in a collective"),

@@ -53,11 +53,9 @@ SCHEMA = Schema(
         "sum of the projections: each from the first operation's start to the last one's end",
     ),
     Column("range_total_ns", "Total Range Time", "sum of the ranges' durations on the CPU"),
-    Column("instances", "Range Instances", "ranges of this name that launched something", unit=Unit.COUNT),
+    Column.count("instances", "Range Instances", "ranges of this name that launched something"),
     *stat_columns("proj_", "Proj ", of="the projected durations"),
-    Column(
-        "operations", "Total GPU Ops", "operations launched inside; a graph launch is one", unit=Unit.COUNT
-    ),
+    Column.count("operations", "Total GPU Ops", "operations launched inside; a graph launch is one"),
     Column("operations_avg", "Avg GPU Ops", "operations per range", 6, unit=Unit.RATIO),
     Column("level_avg", "Avg Range Lvl", "ranges around it on its thread (mean)", 10, unit=Unit.RATIO),
     Column(

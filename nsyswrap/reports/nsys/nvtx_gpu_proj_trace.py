@@ -8,7 +8,6 @@ from nsyswrap.analysis.arrays.spans import paths
 from nsyswrap.analysis.correlation import process_notes
 from nsyswrap.analysis.nvtx_ranges import OPERATIONS, READS, STYLES, projections
 from nsyswrap.base.constants import MISSING
-from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.selection import process_ids, thread_ids
 from nsyswrap.reports.table import Column, Report, Result, Schema
@@ -53,14 +52,11 @@ SCHEMA = Schema(
     Column("style", "Style", "PushPop or StartEnd", 5),
     Column("process_id", "PID", "process the range is of", 6),
     Column("thread_id", "TID", "thread the range is of", 3),
-    Column(
-        "operations",
-        "NumGPUOps",
-        "correlation ids of the operations launched inside: a graph launch is one",
-        unit=Unit.COUNT,
+    Column.count(
+        "operations", "NumGPUOps", "correlation ids of the operations launched inside: a graph launch is one"
     ),
-    Column("level", "Lvl", "ranges around it on its thread, of both styles", 7, unit=Unit.NUMBER),
-    Column("children", "NumChild", "ranges right below it that launched something too", 8, unit=Unit.COUNT),
+    Column.number("level", "Lvl", "ranges around it on its thread, of both styles", 7),
+    Column.count("children", "NumChild", "ranges right below it that launched something too", 8),
     Column("range_id", "RangeId", "row of the range in NVTX_EVENTS", 9),
     Column("parent_id", "ParentId", "RangeId of the range around it", 10),
     Column("range_stack", "RangeStack", "RangeIds from the outermost range to this", 11),

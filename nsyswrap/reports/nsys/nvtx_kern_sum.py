@@ -18,7 +18,6 @@ from nsyswrap.analysis.correlation import launch_pairs_of, process_notes
 from nsyswrap.analysis.names import name_codes
 from nsyswrap.analysis.nvtx_ranges import READS, STYLES, Ranges, call_spans, nested_ranges
 from nsyswrap.base.constants import MISSING
-from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.selection import process_ids, thread_ids
 from nsyswrap.reports.table import TOTAL_TIME, Column, Report, Result, Schema, stat_columns, stat_values
@@ -113,8 +112,8 @@ SCHEMA = Schema(
     Column("style", "Style", "PushPop or StartEnd", 2),
     Column("process_id", "PID", "process that launched", 3),
     Column("thread_id", "TID", "thread that launched", 4),
-    Column("range_instances", "NVTX Inst", "ranges of this name around these launches", unit=Unit.COUNT),
-    Column("kernel_instances", "Kern Inst", "executions of this kernel", unit=Unit.COUNT),
+    Column.count("range_instances", "NVTX Inst", "ranges of this name around these launches"),
+    Column.count("kernel_instances", "Kern Inst", "executions of this kernel"),
     TOTAL_TIME,
     *stat_columns(),
     Column("kernel_name", "Kernel Name", "kernel name (demangled, base or mangled)", kernels=True),

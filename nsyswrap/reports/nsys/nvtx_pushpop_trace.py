@@ -15,7 +15,6 @@ from nsyswrap.analysis.arrays.spans import SpanTree, paths, tree
 from nsyswrap.analysis.nvtx_ranges import READS, Ranges, nested_ranges
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.text import counted
-from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NVTX_PUSH_POP
 from nsyswrap.capture.selection import process_ids, thread_ids
@@ -90,8 +89,8 @@ SCHEMA = Schema(
     Column("name", "Name", "domain and name of the range", 3),
     Column("process_id", "PID", "process that pushed it", 6),
     Column("thread_id", "TID", "thread that pushed it", 2),
-    Column("level", "Lvl", "ranges around it on its thread", 8, unit=Unit.NUMBER),
-    Column("children", "NumChild", "ranges right below it", 7, unit=Unit.COUNT),
+    Column.number("level", "Lvl", "ranges around it on its thread", 8),
+    Column.count("children", "NumChild", "ranges right below it", 7),
     Column("range_id", "RangeId", "row of the range in NVTX_EVENTS", 9),
     Column("parent_id", "ParentId", "RangeId of the range around it", 10),
     Column("range_stack", "RangeStack", "RangeIds from the outermost range to this", 11),

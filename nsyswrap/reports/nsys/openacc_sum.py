@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from nsyswrap.analysis.arrays.groups import group_keys, number_texts
 from nsyswrap.base.constants import MISSING
-from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.reports.summaries import GroupedRows, time_summary
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema, time_columns
@@ -32,7 +31,7 @@ SCHEMA = Schema(
     "openacc_sum",
     "OpenACC Summary",
     *time_columns(
-        Column("calls", "Num Calls", "number of events", unit=Unit.COUNT),
+        Column.count("calls", "Num Calls", "number of events"),
         Column("name", "Name", "kind of event, with the directive's file and line where known"),
     ),
 )

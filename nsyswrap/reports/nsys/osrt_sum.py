@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from nsyswrap.analysis.arrays.groups import distinct
-from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import OSRT_CALL
 from nsyswrap.reports.summaries import GroupedRows, time_summary
@@ -22,7 +21,7 @@ SCHEMA = Schema(
     "osrt_sum",
     "OS Runtime Summary",
     *time_columns(
-        Column("calls", "Num Calls", "number of calls", unit=Unit.COUNT),
+        Column.count("calls", "Num Calls", "number of calls"),
         Column("name", "Name", "function of the C or threads library"),
     ),
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import group_keys
-from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 from nsyswrap.reports.unified_memory import window_notes
@@ -33,10 +32,10 @@ def compute(capture: Capture) -> Result:
 SCHEMA = Schema(
     "um_cpu_page_faults_sum",
     "Unified Memory CPU Page Faults Summary",
-    Column("cpu_faults", "CPU Page Faults", "number of page faults on the CPU", unit=Unit.COUNT),
+    Column.count("cpu_faults", "CPU Page Faults", "number of page faults on the CPU"),
     Column("instruction", "CPU Instruction Address", "function, or address, that faulted"),
     Column("source_file", "Source File", "source file of the instruction, if known", era="2025"),
-    Column("source_line", "Source Line", "line in the source file; 0: unknown", unit=Unit.NUMBER, era="2025"),
+    Column.number("source_line", "Source Line", "line in the source file; 0: unknown", era="2025"),
 )
 
 REPORT = Report(

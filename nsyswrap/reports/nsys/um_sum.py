@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import grouped
 from nsyswrap.base.constants import MISSING, NS_PER_S
-from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import UM_TO_DEVICE, UM_TO_HOST
 from nsyswrap.reports.table import Column, Order, Report, ReportOption, Result, Schema
@@ -82,8 +81,8 @@ SCHEMA = Schema(
     Column("address", "Virtual Address", "of the pages migrated, or faulted on"),
     Column("to_device_bytes", "HtoD Migration size", "migrated from host to device"),
     Column("to_host_bytes", "DtoH Migration size", "migrated from device to host"),
-    Column("cpu_faults", "CPU Page Faults", "number of page faults on the CPU", 1, unit=Unit.COUNT),
-    Column("gpu_faults", " GPU Page Faults", "number of page faults on GPUs", 2, unit=Unit.COUNT),
+    Column.count("cpu_faults", "CPU Page Faults", "number of page faults on the CPU", 1),
+    Column.count("gpu_faults", " GPU Page Faults", "number of page faults on GPUs", 2),
     Column(
         "throughput_bytes_per_s",
         "Migration Throughput",

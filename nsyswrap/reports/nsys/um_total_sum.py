@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.base.constants import MISSING
-from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import UM_TO_DEVICE, UM_TO_HOST
 from nsyswrap.reports.table import Column, Report, Result, Schema
@@ -48,8 +47,8 @@ SCHEMA = Schema(
     "Unified Memory Totals Summary",
     Column("to_device_bytes", "Total HtoD Migration Size", "migrated from host to device"),
     Column("to_host_bytes", "Total DtoH Migration Size", "migrated from device to host"),
-    Column("cpu_faults", "Total CPU Page Faults", "number of page faults on the CPU", unit=Unit.COUNT),
-    Column("gpu_faults", "Total GPU PageFaults", "number of page faults on GPUs", unit=Unit.COUNT),
+    Column.count("cpu_faults", "Total CPU Page Faults", "number of page faults on the CPU"),
+    Column.count("gpu_faults", "Total GPU PageFaults", "number of page faults on GPUs"),
     Column(
         "lowest_address",
         "Minimum Virtual Address",

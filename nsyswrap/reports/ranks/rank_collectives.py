@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from nsyswrap.analysis.ranks.job import RankJob
 from nsyswrap.analysis.ranks.waiting import collective_sums
-from nsyswrap.base.units import Unit
 from nsyswrap.reports.ranks import RankReport, RankResult
 from nsyswrap.reports.table import Column, Schema
 
@@ -32,10 +31,10 @@ SCHEMA = Schema(
     Column("collective", "Collective", "collective, else the name of the kernel"),
     Column("type", "Type", "data type, integers with or without sign; missing if unknown"),
     Column("communicator", "Communicator", "id of the communicator; missing if unknown", 2),
-    Column("ranks", "Ranks", "ranks whose kernels were matched", unit=Unit.COUNT),
+    Column.count("ranks", "Ranks", "ranks whose kernels were matched"),
     Column("size_bytes", "Size", "message size of a call; missing if unknown"),
     Column("count", "Count", "matched collectives"),
-    Column("channels", "Channels", "median blocks of a kernel of NCCL, one a channel", 3, unit=Unit.NUMBER),
+    Column.number("channels", "Channels", "median blocks of a kernel of NCCL, one a channel", 3),
     Column("transfer_ns", "Transfer", "shortest kernel of each collective, summed"),
     Column("transfer_med_ns", "Transfer Med", "median over the collectives", 1),
     Column("waiting_ns", "Waiting", "time of the rank that waits most for others"),

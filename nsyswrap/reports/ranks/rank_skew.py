@@ -22,7 +22,6 @@ from nsyswrap.analysis.ranks.collectives import communicates, selected_kernels
 from nsyswrap.analysis.ranks.job import RankJob
 from nsyswrap.analysis.ranks.members import RankCapture
 from nsyswrap.analysis.ranks.waiting import late_rank, slowest, steps
-from nsyswrap.base.units import Unit
 from nsyswrap.reports.ranks import RankReport, RankResult
 from nsyswrap.reports.table import Column, Schema
 from nsyswrap.reports.wording.ranks import waiting_sentence
@@ -41,14 +40,14 @@ SCHEMA = Schema(
         f"{RANGE_GPU}: own GPU time in the range; {RANGE_CPU}: duration of the range; {KERNEL}: "
         "its own GPU time",
     ),
-    Column("slowest_rank", "Slowest Rank", "rank with the most time", unit=Unit.NUMBER),
+    Column.number("slowest_rank", "Slowest Rank", "rank with the most time"),
     Column("slowest_ns", "Slowest Time", "time of the slowest rank, over all instances"),
-    Column("fastest_rank", "Fastest Rank", "rank with the least time", unit=Unit.NUMBER),
+    Column.number("fastest_rank", "Fastest Rank", "rank with the least time"),
     Column("fastest_ns", "Fastest Time", "time of the fastest rank, over all instances", 1),
     Column("skew_ns", "Skew", "difference between slowest and fastest rank"),
     Column("skew_percent", "Skew", "skew as a share of the median over the ranks"),
-    Column("instances", "Instances", "matched ranges, or kernels of the slowest rank", 1, unit=Unit.COUNT),
-    Column("slowest_in", "Times Slowest", "instances in which that rank was the slowest", 1, unit=Unit.COUNT),
+    Column.count("instances", "Instances", "matched ranges, or kernels of the slowest rank", 1),
+    Column.count("slowest_in", "Times Slowest", "instances in which that rank was the slowest", 1),
     Column("waiting_ns", "Waiting", "longest wait of a rank in these ranges", 2),
     Column("name", "Name", "NVTX range or kernel", kernels=True),
 )

@@ -12,7 +12,6 @@ import numpy as np
 
 from nsyswrap.analysis.ranks.job import RankJob
 from nsyswrap.analysis.ranks.waiting import RankedRanges, steps
-from nsyswrap.base.units import Unit
 from nsyswrap.reports.ranks import RankReport, RankResult
 from nsyswrap.reports.ranks.rank_skew import RANGE_CPU, RANGE_GPU
 from nsyswrap.reports.table import Column, Schema
@@ -21,13 +20,13 @@ SCHEMA = Schema(
     "rank_steps",
     "Slowest and fastest rank in each range instance",
     Column("range", "Range", "name of the NVTX range"),
-    Column("occurrence", "Instance", "number of the instance of this name, from 0", unit=Unit.NUMBER),
+    Column.number("occurrence", "Instance", "number of the instance of this name, from 0"),
     Column(
         "judged", "Compared", f"{RANGE_GPU}: own GPU time in the range; {RANGE_CPU}: duration of the range"
     ),
-    Column("slowest_rank", "Slowest Rank", "rank with the most time, the first of equals", unit=Unit.NUMBER),
+    Column.number("slowest_rank", "Slowest Rank", "rank with the most time, the first of equals"),
     Column("slowest_ns", "Slowest Time", "time of the slowest rank"),
-    Column("fastest_rank", "Fastest Rank", "rank with the least time, the first of equals", unit=Unit.NUMBER),
+    Column.number("fastest_rank", "Fastest Rank", "rank with the least time, the first of equals"),
     Column("fastest_ns", "Fastest Time", "time of the fastest rank"),
     Column("skew_ns", "Skew", "difference between slowest and fastest rank"),
     Column("skew_percent", "Skew", "skew as a share of the median over the ranks", 1),

@@ -24,7 +24,6 @@ import numpy as np
 
 from nsyswrap.analysis.ranks.job import RankJob, lateness_ns, offsets_ns
 from nsyswrap.analysis.ranks.waiting import late_rank, waiting
-from nsyswrap.base.units import Unit
 from nsyswrap.reports.ranks import RankReport, RankResult
 from nsyswrap.reports.table import Column, Schema
 from nsyswrap.reports.wording.ranks import alignment, waiting_sentence
@@ -32,9 +31,9 @@ from nsyswrap.reports.wording.ranks import alignment, waiting_sentence
 SCHEMA = Schema(
     "rank_waiting",
     "Waiting for other ranks",
-    Column("rank", "Rank", "the rank", unit=Unit.NUMBER),
-    Column("collectives", "Collectives", "collectives matched between ranks", 1, unit=Unit.COUNT),
-    Column("last", "Times Last", "matched collectives in which the rank arrived last", unit=Unit.COUNT),
+    Column.number("rank", "Rank", "the rank"),
+    Column.count("collectives", "Collectives", "collectives matched between ranks", 1),
+    Column.count("last", "Times Last", "matched collectives in which the rank arrived last"),
     Column("gpu_ns", "GPU Time", "sum of the durations of all its kernels, copies, memsets and graphs", 3),
     Column("own_ns", "Own Work", "part of the GPU time outside communication"),
     Column("communication_ns", "Communication", "time in communication kernels, including waiting"),

@@ -191,8 +191,8 @@ def _figure_columns(measure: Column) -> tuple[Column, ...]:
     name, unit = measure.name.removesuffix("_s").removesuffix("_ns"), _unit(measure)
     suffix = "_ns" if unit is Unit.NS else ""
     return (
-        Column("done", "Done", "finished runs with a value", 2, unit=Unit.COUNT),
-        Column("runs", "Runs", "planned or found runs", 2, unit=Unit.COUNT),
+        Column.count("done", "Done", "finished runs with a value", 2),
+        Column.count("runs", "Runs", "planned or found runs", 2),
         Column(f"med_{name}{suffix}", "Median", "median of the finished runs", _STAYS, unit=unit),
         Column(f"min_{name}{suffix}", "Min", "smallest value", 3, unit=unit),
         Column(f"max_{name}{suffix}", "Max", "largest value", 3, unit=unit),

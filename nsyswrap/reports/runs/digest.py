@@ -63,35 +63,22 @@ WORK = (
         "GPU busy time as a share of the time from first to last operation of each GPU, over all GPUs",
     ),
     Column("recorded_ns", "Recording Time", "recording time of nsys, if the export has it"),
-    Column(
-        "loss_warnings",
-        "Loss Warnings",
-        "nsys messages about lost events; figures are too low",
-        unit=Unit.COUNT,
-    ),
+    Column.count("loss_warnings", "Loss Warnings", "nsys messages about lost events; figures are too low"),
 )
 # The conditions of the run while its GPUs worked; missing for a run without them.
 CONDITIONS = (
-    Column(
-        "sm_clock_mhz",
-        "SM Clock",
-        "median SM clock in MHz while the GPU worked; the lowest of several GPUs",
-        unit=Unit.NUMBER,
+    Column.number(
+        "sm_clock_mhz", "SM Clock", "median SM clock in MHz while the GPU worked; the lowest of several GPUs"
     ),
     Column(
         "throttled_percent",
         "Throttled",
         "share of the samples while the GPU worked in which it was throttled; the highest of several GPUs",
     ),
-    Column(
-        "power_w", "Power", "median power in W while the GPUs worked, summed over the GPUs", unit=Unit.NUMBER
-    ),
-    Column("temperature_c", "Temperature", "highest temperature in degrees Celsius", unit=Unit.NUMBER),
-    Column(
-        "other_processes",
-        "Other Processes",
-        "processes of others with a CUDA context on the GPUs of the run",
-        unit=Unit.COUNT,
+    Column.number("power_w", "Power", "median power in W while the GPUs worked, summed over the GPUs"),
+    Column.number("temperature_c", "Temperature", "highest temperature in degrees Celsius"),
+    Column.count(
+        "other_processes", "Other Processes", "processes of others with a CUDA context on the GPUs of the run"
     ),
 )
 # The answer of the capture. Without steady steps it is about the whole capture, as ``judged`` says.

@@ -37,7 +37,7 @@ _LARGEST = 2**63
 RUN = Column("run", "Run", "run folder or capture, with the shortest unique name", is_key=True)
 LABEL = Column("label", "Label", "name of the configuration in the plan, or of the run")
 BATCH = Column("batch", "Batch", "folder of the batch, if there are several")
-REPEAT = Column("repeat", "Repeat", "number of the repeat of the configuration", unit=Unit.NUMBER)
+REPEAT = Column.number("repeat", "Repeat", "number of the repeat of the configuration")
 
 _OUTCOMES = (
     Column(
@@ -45,11 +45,9 @@ _OUTCOMES = (
         "Outcome",
         "state in status.json; damaged: unreadable capture; before the end: planned, running or lost",
     ),
-    Column("exit_code", "Exit Code", "exit code of `nsyswrap profile`", unit=Unit.NUMBER),
+    Column.number("exit_code", "Exit Code", "exit code of `nsyswrap profile`"),
 )
-_WALL = Column(
-    "wall_s", "Wall Time", "time from the start of the run to its report, in seconds", unit=Unit.NUMBER
-)
+_WALL = Column.number("wall_s", "Wall Time", "time from the start of the run to its report, in seconds")
 _MESSAGE = Column("message", "Message", "reason of the outcome")
 _ORIGINS = (
     Column("host_name", "Host", "name of the machine"),
@@ -61,12 +59,12 @@ _PLACES = (
     Column("gpu_uuids", "GPU UUIDs", "UUIDs of these GPUs; missing before nsys 2025.1"),
     Column("driver", "Driver", "version of the GPU driver"),
     Column("started", "Started", "start of the run, ISO time in UTC"),
-    Column("shared_node", "Shared Node", "other profiled runs on the node at the same time", unit=Unit.COUNT),
+    Column.count("shared_node", "Shared Node", "other profiled runs on the node at the same time"),
 )
-RANK = Column("rank", "Rank", "rank in the run; missing without ranks", unit=Unit.NUMBER)
+RANK = Column.number("rank", "Rank", "rank in the run; missing without ranks")
 _OF_RANK = (
     RANK,
-    Column("world_size", "World Size", "number of ranks of the run", unit=Unit.NUMBER),
+    Column.number("world_size", "World Size", "number of ranks of the run"),
     *RANK_COLUMNS,
     Column("rank_verdict", "Rank Verdict", "which rank of the run delays the others, and why"),
 )
@@ -100,7 +98,7 @@ _SHORT, _READABLE = 16, 24  # of the name of a run, in columns: other columns ma
 _DAY, _LOW_PERCENT = len("2026-11-28"), 50
 FIGURES = (*TOTALS, _WALL)
 REPORT = Column("report", "Report", "report with the row")
-RUNS = Column("runs", "Runs", "runs with merged captures", unit=Unit.COUNT)
+RUNS = Column.count("runs", "Runs", "runs with merged captures")
 
 
 class Parameters:

@@ -21,7 +21,7 @@ from nsyswrap.analysis.ranks.members import places
 from nsyswrap.analysis.ranks.waiting import RankedRanges, judged_steps, step_times, steps
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.text import counted
-from nsyswrap.base.units import Unit, duration, percent
+from nsyswrap.base.units import duration, percent
 from nsyswrap.capture.intervals import union
 from nsyswrap.render.page.html import (
     ROWS,
@@ -110,8 +110,8 @@ def binned(job: RankJob, compared: RankedRanges) -> Bins:
 def step_table(bins: Bins) -> Table:
     """Return a table with a row for each column of the heat map and a mean for each rank."""
     columns = (
-        Column("first_step", "First Step", "first step of the row; steps count from 0", unit=Unit.NUMBER),
-        Column("last_step", "Last Step", "last step of the row", unit=Unit.NUMBER),
+        Column.number("first_step", "First Step", "first step of the row; steps count from 0"),
+        Column.number("last_step", "Last Step", "last step of the row"),
         Column("median_own_ns", "Median", "median of the ranks"),
         *(
             Column(f"{label} own_ns", label, f"mean own GPU time of {label} in a step of the row")

@@ -47,13 +47,8 @@ HISTOGRAM = Schema(
     "Launch latency",
     Column("from_ns", "From", "lower end of the latency range"),
     Column("to_ns", "To", "upper end of the latency range, not part of it"),
-    Column("repeat", "Repeat Launches", "repeat launches into an idle stream", unit=Unit.COUNT),
-    Column(
-        "first",
-        "First Launches",
-        "first launches of a kernel in its process, into an idle stream",
-        unit=Unit.COUNT,
-    ),
+    Column.count("repeat", "Repeat Launches", "repeat launches into an idle stream"),
+    Column.count("first", "First Launches", "first launches of a kernel in its process, into an idle stream"),
 )
 _MOST_BARS = 30  # the table has all classes
 

@@ -12,7 +12,6 @@ import numpy as np
 from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import by_thread, is_autograd
-from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.render.colors import Style
@@ -32,11 +31,11 @@ LANE_TABLE = Schema(
     "Timeline by lane",
     Column("group", "GPU or Thread", "GPU or host thread"),
     Column("lane", "Lane", "stream, or kind of event on the thread"),
-    Column("events", "Events", "events in the lane, without calls inside other calls", unit=Unit.COUNT),
+    Column.count("events", "Events", "events in the lane, without calls inside other calls"),
     Column("busy_ns", "Busy", "time with at least one event"),
     Column("longest_ns", "Longest", "duration of the longest event"),
     Column("first_start_ns", "First", "start of the first event", 1),
-    Column("kept", "Drawn Singly", "events that the picture shows one by one", 1, unit=Unit.COUNT),
+    Column.count("kept", "Drawn Singly", "events that the picture shows one by one", 1),
 )
 
 
