@@ -111,6 +111,9 @@ class Order:
     rounded: bool = False
 
 
+BY_TOTAL = (Order("total_ns", descending=True),)
+
+
 @dataclass(frozen=True)
 class ReportOption:
     """A number that a report takes, as in ``-r gpu_gaps:gap=1``. ``least`` and ``most`` are its limits."""

@@ -22,11 +22,11 @@ from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED
 from nsyswrap.reports import summaries
 from nsyswrap.reports.table import (
+    BY_TOTAL,
     KERNEL_NAMES,
     TIME_PERCENT,
     TOTAL_TIME,
     Column,
-    Order,
     Report,
     Result,
     Schema,
@@ -146,7 +146,7 @@ REPORT = Report(
     SCHEMA,
     needs=(("kernel",),),
     compute=compute,
-    order=(Order("total_ns", descending=True),),
+    order=BY_TOTAL,
     qualifiers=KERNEL_NAMES,
     reads={"kernel": NAMED},
     packs=("kernel",),

@@ -45,7 +45,7 @@ from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit, human
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED
-from nsyswrap.reports.table import TOTAL_TIME, Column, Order, Report, Result, Schema, Values
+from nsyswrap.reports.table import BY_TOTAL, TOTAL_TIME, Column, Report, Result, Schema, Values
 
 KIB = 1024
 UP_TO = {
@@ -214,7 +214,7 @@ REPORT = Report(
     SCHEMA,
     needs=(("memcpy", "memset"),),
     compute=compute,
-    order=(Order("total_ns", descending=True),),
+    order=BY_TOTAL,
     reads={
         **READS,
         "memcpy": (*READS["memcpy"], "bytes", "src_kind", "dst_kind", "copy_count"),

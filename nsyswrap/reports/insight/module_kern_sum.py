@@ -29,12 +29,12 @@ from nsyswrap.analysis.utilization import summed
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.reports.table import (
+    BY_TOTAL,
     FLOP_PER_S,
     PEAK_PERCENT,
     TIME_PERCENT,
     TOTAL_TIME,
     Column,
-    Order,
     Report,
     Result,
     Schema,
@@ -103,7 +103,7 @@ REPORT = Report(
     SCHEMA,
     needs=(("nvtx",), (KERNEL, GRAPH), ("api",)),
     compute=compute,
-    order=(Order("total_ns", descending=True),),
+    order=BY_TOTAL,
     rows_from=(KERNEL, GRAPH),
     qualifiers=("base", "mangled"),
     reads={

@@ -34,7 +34,7 @@ from nsyswrap.capture import schema
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import SPANS, UNIFIED_MEMORY_KINDS
 from nsyswrap.capture.selection import process_ids
-from nsyswrap.reports.table import TOTAL_TIME, Column, Order, Report, Result, Schema, Values
+from nsyswrap.reports.table import BY_TOTAL, TOTAL_TIME, Column, Report, Result, Schema, Values
 from nsyswrap.reports.unified_memory import window_notes
 
 Arrays = dict[str, NDArray[Any]]
@@ -200,6 +200,6 @@ REPORT = Report(
     SCHEMA,
     needs=(("memcpy", "um_gpu_fault", "um_cpu_fault"),),
     compute=compute,
-    order=(Order("total_ns", descending=True),),
+    order=BY_TOTAL,
     conclude=conclude,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED, SPANS
 from nsyswrap.reports.summaries import api_calls, gpu_operations, memory_notes, pooled, time_summary
-from nsyswrap.reports.table import KERNEL_NAMES, Column, Order, Report, Result, Schema, time_columns
+from nsyswrap.reports.table import BY_TOTAL, KERNEL_NAMES, Column, Report, Result, Schema, time_columns
 
 
 def compute(capture: Capture) -> Result:
@@ -33,7 +33,7 @@ REPORT = Report(
     SCHEMA,
     needs=(("api", "kernel", "memcpy", "memset"),),
     compute=compute,
-    order=(Order("total_ns", descending=True),),
+    order=BY_TOTAL,
     qualifiers=KERNEL_NAMES,
     reads={"api": NAMED, "kernel": NAMED, "memcpy": (*SPANS, "copy_kind"), "memset": SPANS},
 )

@@ -7,7 +7,7 @@ from nsyswrap.analysis.packed import packed_events
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED
 from nsyswrap.reports.summaries import GroupedRows, time_summary
-from nsyswrap.reports.table import Column, Order, Report, Result, Schema, time_columns
+from nsyswrap.reports.table import BY_TOTAL, Column, Report, Result, Schema, time_columns
 
 
 def compute(capture: Capture) -> Result:
@@ -27,10 +27,5 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    SCHEMA,
-    needs=(("api",),),
-    compute=compute,
-    order=(Order("total_ns", descending=True),),
-    reads={"api": NAMED},
-    packs=("api",),
+    SCHEMA, needs=(("api",),), compute=compute, order=BY_TOTAL, reads={"api": NAMED}, packs=("api",)
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.reports.summaries import MEMORY, memory_notes, memory_operations, time_summary
-from nsyswrap.reports.table import Column, Order, Report, Result, Schema, time_columns
+from nsyswrap.reports.table import BY_TOTAL, Column, Report, Result, Schema, time_columns
 
 
 def compute(capture: Capture) -> Result:
@@ -26,7 +26,7 @@ REPORT = Report(
     SCHEMA,
     needs=(MEMORY,),
     compute=compute,
-    order=(Order("total_ns", descending=True),),
+    order=BY_TOTAL,
     reads={"memcpy": (*SPANS, "copy_kind"), "memset": SPANS},
     packs=MEMORY,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NVTX_PUSH_POP
 from nsyswrap.reports.summaries import NVTX_RANGE, NVTX_READS, NVTX_TIMES, nvtx_times
-from nsyswrap.reports.table import Order, Report, Result, Schema
+from nsyswrap.reports.table import BY_TOTAL, Report, Result, Schema
 
 
 def compute(capture: Capture) -> Result:
@@ -15,6 +15,4 @@ def compute(capture: Capture) -> Result:
 
 SCHEMA = Schema("nvtx_pushpop_sum", "NVTX Push/Pop Range Summary", *NVTX_TIMES, NVTX_RANGE)
 
-REPORT = Report(
-    SCHEMA, needs=(("nvtx",),), compute=compute, order=(Order("total_ns", descending=True),), reads=NVTX_READS
-)
+REPORT = Report(SCHEMA, needs=(("nvtx",),), compute=compute, order=BY_TOTAL, reads=NVTX_READS)

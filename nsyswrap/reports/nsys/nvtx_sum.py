@@ -5,7 +5,7 @@ from __future__ import annotations
 from nsyswrap.analysis.nvtx_ranges import ALL
 from nsyswrap.capture.capture import Capture
 from nsyswrap.reports.summaries import NVTX_RANGE, NVTX_READS, NVTX_TIMES, nvtx_times
-from nsyswrap.reports.table import Column, Order, Report, Result, Schema
+from nsyswrap.reports.table import BY_TOTAL, Column, Report, Result, Schema
 
 STYLE = Column("style", "Style", "PushPop: nested on one thread; StartEnd: free")
 
@@ -17,6 +17,4 @@ def compute(capture: Capture) -> Result:
 
 SCHEMA = Schema("nvtx_sum", "NVTX Range Summary", *NVTX_TIMES, STYLE, NVTX_RANGE)
 
-REPORT = Report(
-    SCHEMA, needs=(("nvtx",),), compute=compute, order=(Order("total_ns", descending=True),), reads=NVTX_READS
-)
+REPORT = Report(SCHEMA, needs=(("nvtx",),), compute=compute, order=BY_TOTAL, reads=NVTX_READS)

@@ -6,7 +6,7 @@ from nsyswrap.analysis.arrays.groups import group_keys, number_texts
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
 from nsyswrap.reports.summaries import GroupedRows, time_summary
-from nsyswrap.reports.table import Column, Order, Report, Result, Schema, time_columns
+from nsyswrap.reports.table import BY_TOTAL, Column, Report, Result, Schema, time_columns
 
 
 def compute(capture: Capture) -> Result:
@@ -36,4 +36,4 @@ SCHEMA = Schema(
     ),
 )
 
-REPORT = Report(SCHEMA, needs=(("openacc",),), compute=compute, order=(Order("total_ns", descending=True),))
+REPORT = Report(SCHEMA, needs=(("openacc",),), compute=compute, order=BY_TOTAL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.capture.capture import Capture
 from nsyswrap.reports.summaries import GroupedRows, time_summary
-from nsyswrap.reports.table import Column, Order, Report, Result, Schema, time_columns
+from nsyswrap.reports.table import BY_TOTAL, Column, Report, Result, Schema, time_columns
 
 
 def compute(capture: Capture) -> Result:
@@ -27,4 +27,4 @@ SCHEMA = Schema(
     ),
 )
 
-REPORT = Report(SCHEMA, needs=(("openmp",),), compute=compute, order=(Order("total_ns", descending=True),))
+REPORT = Report(SCHEMA, needs=(("openmp",),), compute=compute, order=BY_TOTAL)

@@ -6,7 +6,7 @@ from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import OSRT_CALL
 from nsyswrap.reports.summaries import GroupedRows, time_summary
-from nsyswrap.reports.table import Column, Order, Report, Result, Schema, time_columns
+from nsyswrap.reports.table import BY_TOTAL, Column, Report, Result, Schema, time_columns
 
 
 def compute(capture: Capture) -> Result:
@@ -26,4 +26,4 @@ SCHEMA = Schema(
     ),
 )
 
-REPORT = Report(SCHEMA, needs=(("osrt",),), compute=compute, order=(Order("total_ns", descending=True),))
+REPORT = Report(SCHEMA, needs=(("osrt",),), compute=compute, order=BY_TOTAL)
