@@ -283,6 +283,16 @@ def test_a_user_gets_the_types(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
     ], done.stdout
 
 
+@pytest.mark.slow
+def test_the_oldest_python_has_all_that_is_imported() -> None:
+    """No machine of these tests has to have that Python; mypy knows its standard library."""
+    oldest = PROJECT["requires-python"].removeprefix(">=")
+    command = [sys.executable, "-m", "mypy", "--python-version", oldest, "nsyswrap"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert re.search(r"\(checked \d+ source files\)|no issues found", done.stdout), done.stderr
+    assert [line for line in done.stdout.splitlines() if line.endswith(("[attr-defined]", "[syntax]"))] == []
+
+
 def test_install_lines_name_extras_that_exist() -> None:
     """Pip only warns of an extra that does not exist: what needs it fails later."""
     texts = (path.read_text(encoding="utf-8") for path in map(ROOT.joinpath, _files_with_install_lines()))

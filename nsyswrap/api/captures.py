@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from nsyswrap.analysis import answer as answers
 from nsyswrap.analysis.compare.model import Comparison as Compared
@@ -20,6 +20,7 @@ from nsyswrap.reports.table import Table as ReportTable
 
 if TYPE_CHECKING:
     import pandas as pd
+    from typing_extensions import Self
 
     from nsyswrap.base.units import Rounding
     from nsyswrap.capture.capture import Capture
