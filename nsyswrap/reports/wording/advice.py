@@ -546,9 +546,9 @@ def _host_bound(numbers: Numbers) -> _Variant:
         changes = {"heading": "Host-bound", "sentence": f"host code leaves the GPU idle, {each}"}
     if numbers.get("before_kernels"):
         changes |= {
-            "remedy": "Less host code before it",
-            "do": "read, build and copy less before the first kernel, or record steps alone: --steps 10-13",
-            "example": "nsyswrap profile --steps 10-13 train.py",
+            "remedy": "Less host code",
+            "do": "read, build and copy less before the first kernel, or record later: --delay 5",
+            "example": "nsyswrap profile --delay 5 PROGRAM",
             "unless": "the program runs for so long that its start does not matter",
         }
     if "gil_held_ns" in numbers:
