@@ -70,12 +70,13 @@ def host_bound(context: AdviceContext) -> Iterator[Finding]:
     if not context.worth(cover.length):
         return
     host = context.gaps.parts["host"]
+    gaps &= host > 0  # before a graph there may be none
     yield context.finding(
         "host_bound",
         cover,
         "gpu_idle",
         bounds=_bounds(context, cover),
-        gaps=int(np.count_nonzero(gaps & (host > 0))),
+        gaps=int(np.count_nonzero(gaps)),
         median_ns=float(np.median(host[gaps])),
         idle_ns=cover.length,
         **_longest(context, gaps),

@@ -305,6 +305,18 @@ def test_graphs_are_no_cure_for_host_code_between_launches_of_graphs(tmp_path: P
     assert found["idle_launch"].numbers["all_graphs"]
 
 
+# CPU  host 0-90 |G 90-100|G 100 ... 500|G 500 ... 720|
+# GPU                       g[150,400)   g[520,700)    g[750,1000)
+def test_gaps_before_graphs_without_host_code_are_not_in_the_median(tmp_path: Path) -> None:
+    rows = [
+        *(call("cudaGraphLaunch", 90, 100, 1), graph(150, 400, 1)),
+        *(call("cudaGraphLaunch", 100, 500, 2), graph(520, 700, 2)),
+        *(call("cudaGraphLaunch", 500, 720, 3), graph(750, STEP_NS, 3)),
+    ]
+    one = findings_of(new(tmp_path, *looped(*rows)))["host_bound"]
+    assert (one.numbers["gaps"], one.numbers["median_ns"]) == (3, 90.0)
+
+
 @pytest.mark.parametrize(("gap", "expected"), [(49, {}), (50, {"loading_in_loop": 150})])
 def test_loading_of_less_than_five_percent(gap: int, expected: dict[str, int], tmp_path: Path) -> None:
     rows = looped(*launched(gap, host=30, length=10), call("cuModuleLoadData", 0, 30))
