@@ -41,7 +41,7 @@ from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import CLASSES, LAUNCH, OTHER, by_thread, call_classes
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
-from nsyswrap.capture.intervals import LEAST, MOST, IntervalSet, gaps, union
+from nsyswrap.capture.intervals import IntervalSet, gaps, union
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import QUEUE_FULL, SPANS
 from nsyswrap.capture.stream import BLOCK_ROWS, in_blocks, narrow, one_of
@@ -74,7 +74,7 @@ class _Course(NamedTuple):
 class ThreadActivity:
     """What host threads did, kept as long as this object, as it takes much memory."""
 
-    def __init__(self, whole: Capture, window: tuple[int, int] = (LEAST, MOST)) -> None:
+    def __init__(self, whole: Capture, window: tuple[int, int]) -> None:
         """Take the capture with nothing left out, and the times between which all intervals lie."""
         self.whole, self._window = whole, window
         self._courses: dict[int, _Course] = {}
@@ -120,10 +120,9 @@ def _course(whole: Capture, thread: int, window: tuple[int, int]) -> _Course:
     parts = []
     for kind, activity in _activities(whole):
         rows = by_thread(whole, kind).get(thread, _NONE)
-        start, end = whole.columns(kind, *SPANS).values()
-        if window != (LEAST, MOST):
-            rows = rows.compress(((end > window[0]) & (start < window[1]))[rows])
-        parts.append((activity[rows], start[rows], end[rows]))
+        start, end = (column[rows] for column in whole.columns(kind, *SPANS).values())
+        near = (end > window[0]) & (start < window[1])
+        parts.append((activity[rows][near], start[near], end[near]))
     parts = [part for part in parts if len(part[0])] or parts[:1]
     activity, start, end = map(np.concatenate, zip(*parts, strict=True)) if len(parts) > 1 else parts[0]
     if len(parts) > 1 or not (end > start).all():

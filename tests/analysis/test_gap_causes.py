@@ -287,7 +287,8 @@ def segments(
 ) -> list[tuple[int, int, int, str]]:
     """Return interval, start, end and activity of each part of intervals (thread, start, end)."""
     thread, start, end = (np.array(values) for values in zip(*intervals, strict=True))
-    parts = ThreadActivity(opened(folder, *rows)).segments(thread, start, end)
+    window = int(start.min()), int(end.max())
+    parts = ThreadActivity(opened(folder, *rows), window).segments(thread, start, end)
     return [
         (interval, begins, ends, ACTIVITIES[number])
         for interval, begins, ends, number in zip(*(part.tolist() for part in parts), strict=True)
