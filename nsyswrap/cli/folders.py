@@ -79,7 +79,7 @@ def check_no_run_numbers(given: Iterable[object]) -> None:
         if int(number) in runs
     ]
     if meant:
-        hint = f"for a number of nsyswrap runs give the run folder: {', '.join(meant)}"
+        hint = f"in the list of nsyswrap runs, {', '.join(meant)}"
         raise NotACapture(f"{numbers[0]} not found", hint)
 
 

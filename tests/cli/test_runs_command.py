@@ -145,7 +145,7 @@ def test_no_runs(tmp_path: Path, cli: Cli) -> None:
 def test_a_number_of_the_list_is_answered_with_its_folder(tmp_path: Path, cli: Cli, typed: str) -> None:
     for began, name in ((1e9, "old"), (1e9 + 60, "new")):
         made(tmp_path / "nsyswrap-runs" / name, kernels=3, began=began)
-    meant = "  for a number of nsyswrap runs give the run folder: 2 is nsyswrap-runs/old"
+    meant = "  in the list of nsyswrap runs, 2 is nsyswrap-runs/old"
     done = cli(*typed.split())
     assert (done.returncode, done.stdout) == (65, "")
     assert done.stderr.splitlines() == ["nsyswrap: 2 not found", meant]
