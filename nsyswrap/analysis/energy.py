@@ -128,7 +128,7 @@ def _spent(capture: Capture) -> list[_Spent]:
 
 
 def _samples_are_means(whole: Capture) -> set[bool]:
-    """Return False for GPUs of which NVML has the power of the moment, as GA100 and older ones; else True."""
+    """Return whether NVML's power is a mean, for each kind of GPU. Of GA100 and older it is of the moment."""
     if not whole.has("gpu"):
         return set()
     versions = zip(*whole.columns("gpu", "compute_major", "compute_minor").values(), strict=True)

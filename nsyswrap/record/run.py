@@ -141,12 +141,11 @@ def execute(spec: RunSpec, callbacks: Callbacks | None = None) -> Status:
         with private.guarded():
             ended = _start(spec, nsys, private, received, callbacks)
             renamed = private.gather()
-            tries_again = not ended.ending.killed or ended.ending.fault != ""
-            payloads = spec.options.python_lines
-            failure = reimport(nsys, private, facts, payloads=payloads) if tries_again else None
+            again = not ended.ending.killed or ended.ending.fault != ""
+            failure = reimport(nsys, private, facts, payloads=spec.options.python_lines) if again else None
             ranges = private.split_ranges() if spec.options.capture_range_end else []
             works = ranges or [private.work]
-            import_failed = tries_again and not paths.exists(works[0] / REPORT)
+            import_failed = again and not paths.exists(works[0] / REPORT)
             if spec.options.discard_rep:
                 private.discard_recordings()
             unmoved = guard.recordings(private.temporary)

@@ -399,19 +399,25 @@ OPTIONS: Mapping[str, OptionSpec] = {
 
 # Those with a key in the table [nsys] of a plan, in their order there.
 IN_PLANS = (
-    *(
-        "trace",
-        "stats",
-        "um_faults",
-        "follow_forks",
-        "graphs",
-        "capture_range",
-        "steps",
-        "step_at",
-        "then_stop",
-    ),
-    *("modules", "delay", "duration", "extra", "nsys_path", "keep_environment", "discard_rep", "memory"),
-    *("gpu_metrics", "python_lines"),
+    "trace",
+    "stats",
+    "um_faults",
+    "follow_forks",
+    "graphs",
+    "capture_range",
+    "steps",
+    "step_at",
+    "then_stop",
+    "modules",
+    "delay",
+    "duration",
+    "extra",
+    "nsys_path",
+    "keep_environment",
+    "discard_rep",
+    "memory",
+    "gpu_metrics",
+    "python_lines",
 )
 
 
