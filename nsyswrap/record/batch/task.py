@@ -18,7 +18,7 @@ with lazy_imports():  # a run of a batch needs it not
     from nsyswrap.base import run_facts
 
 
-Scalar: TypeAlias = "str | int | float | bool"
+Scalar: TypeAlias = str | int | float | bool
 RUN_DIR = "{run_dir}"
 NAMED_PYTHON_VARIABLE = "NSYSWRAP_NAMED_PYTHON"  # set if the plan names Python or container
 # Fields that earlier versions lack, with their defaults.
