@@ -3,6 +3,7 @@
 import csv as plain_csv
 import io
 import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -115,7 +116,8 @@ def test_tsv_quotes_what_would_break_a_cell(tmp_path: Path) -> None:
 
 
 def test_texts_of_any_length_stand_in_their_cells() -> None:
-    texts = ["short", None, "100%", 'c"d', "e\nf", "\x00", "a, %b", "h" * 500, "漢字", "\udcff"]
+    control = "\x00" if sys.version_info >= (3, 11) else "\x01"  # which csv.reader of older ones refuses
+    texts = ["short", None, "100%", 'c"d', "e\nf", control, "a, %b", "h" * 500, "漢字", "\udcff"]
     names = tuple(f"t{number}" for number in range(3))
     schema = Schema(
         "r", "R", Column.count("n", "N", "h"), *(Column(n, n, "h", unit=Unit.TEXT) for n in names)
