@@ -74,6 +74,8 @@ def test_every_section_is_there_and_nothing_sticks_out(kind: str, page_of: PageO
     for width in (1280, 360):
         page.set_viewport_size({"width": width, "height": 800})
         assert page.evaluate("document.documentElement.scrollWidth") == width
+        lines = "all => all.map(e => e.offsetHeight / parseFloat(getComputedStyle(e).fontSize))"
+        assert all(height < 1.5 for height in page.locator(".busy data").evaluate_all(lines))
 
 
 def test_the_conditions_of_a_run_have_their_curves(tmp_path: Path, visit: Visit) -> None:
