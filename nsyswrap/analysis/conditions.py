@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nsyswrap.analysis.arrays.groups import ascending
 from nsyswrap.analysis.gpu_operations import GpuOperations, gpu_operations_of
 from nsyswrap.base.constants import MISSING, NS_PER_S
 from nsyswrap.base.errors import CaptureError
@@ -125,7 +126,7 @@ def _working_gpus(capture: Capture, facts: Conditions, folder: Path) -> tuple[Wo
         raise CaptureError("the export has no start time in UTC, so samples cannot be assigned to GPU work")
     numbers = gpu_numbers(capture, operations, facts)
     gpus = []
-    for number in np.unique(numbers).tolist():
+    for number in ascending(numbers).tolist():
         mine = operations.of(numbers == number)
         own = {name: values[samples["gpu"] == number] for name, values in samples.items()}
         time_ns = own["time_ns"] - capture.started_ns

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.groups import check_pairs, repeated
+from nsyswrap.analysis.arrays.groups import ascending, check_pairs, repeated
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, windows
 from nsyswrap.analysis.known_work import COMPUTE_ROOF, MEMORY_ROOF
 from nsyswrap.analysis.usage import Metric, gpu_metrics_of
@@ -92,7 +92,7 @@ def sampled_gpus(whole: Capture) -> list[SampledGpu]:
 
 def _sampled(whole: Capture, metrics: Mapping[str, Metric], owners: list[tuple[int, ...]]) -> SampledGpu:
     """Return the samples of several counters, which nsys takes at the same times."""
-    start = np.unique(max((metric.times_ns for metric in metrics.values()), key=len))
+    start = ascending(max((metric.times_ns for metric in metrics.values()), key=len))
     period = int(np.median(np.diff(start))) if len(start) > 1 else 0
     end = np.append(start[1:], start[-1:] + period)
     end = np.where(end - start > _LATE * period, start + period, end)

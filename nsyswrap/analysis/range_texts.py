@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nsyswrap.analysis.arrays.groups import ascending
 from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.nvtx_ranges import texts_and_domains, thread_ranges
 from nsyswrap.base.constants import MISSING
@@ -187,7 +188,7 @@ def gil_parts(capture: Capture) -> dict[str, HostPieces] | None:
     found = {}
     for number, name in enumerate(STATES):
         parts = [HostPieces(*(np.empty(0, np.int64),) * 3)]
-        for one in np.unique(thread).tolist():
+        for one in ascending(thread).tolist():
             ranges = np.flatnonzero((state == number) & (spans.thread == one))
             cover = union(spans.start[ranges], spans.end[ranges])
             if cover.length:

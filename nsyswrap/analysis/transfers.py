@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.codes import ColumnSet
-from nsyswrap.analysis.arrays.groups import GroupBy, group_keys, rows_by
+from nsyswrap.analysis.arrays.groups import GroupBy, ascending, group_keys, rows_by
 from nsyswrap.analysis.gpu_operations import (
     KINDS,
     MEMCPY,
@@ -311,14 +311,14 @@ def pages_by_process(moved: Mapping[str, NDArray[Any]], rows: NDArray[Any]) -> I
     row it belongs to.
     """
     known = np.flatnonzero(moved["address"] != MISSING)
-    for process in np.unique(moved["global_pid"][known]).tolist():
+    for process in ascending(moved["global_pid"][known]).tolist():
         mine = known[moved["global_pid"][known] == process]
         ranges = _ranges(moved["address"][mine], moved["bytes"][mine])
         kinds, groups = moved["copy_kind"][mine], rows[mine]
         yield Pages(
             np.diff(ranges.edges),
             {kind: ranges.times(kinds == kind) for kind in _OTHER_WAY},
-            {row: ranges.times(groups == row) for row in np.unique(groups).tolist()},
+            {row: ranges.times(groups == row) for row in ascending(groups).tolist()},
         )
 
 

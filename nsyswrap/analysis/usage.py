@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.groups import group_keys, rows_by
+from nsyswrap.analysis.arrays.groups import ascending, group_keys, rows_by
 from nsyswrap.analysis.finding import Note
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
@@ -309,7 +309,7 @@ def _overhead(capture: Capture) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any
     if not capture.has("overhead"):
         return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64)
     events = capture.columns("overhead", "global_tid", "start_ns", "end_ns", "name")
-    named = [i for i in np.unique(events["name"]).tolist() if capture.text(i) in OVERHEADS]
+    named = [i for i in ascending(events["name"]).tolist() if capture.text(i) in OVERHEADS]
     rows = np.isin(events["name"], named)
     return process_ids(events["global_tid"][rows]), events["start_ns"][rows], events["end_ns"][rows]
 

@@ -10,10 +10,12 @@ from nsyswrap.analysis.arrays import groups
 from nsyswrap.analysis.arrays.groups import (
     GroupBy,
     Statistics,
+    ascending,
     group_keys,
     grouped,
     largest_first,
     number_texts,
+    quantiles,
 )
 
 
@@ -109,6 +111,13 @@ def test_no_values_at_all(groups: int) -> None:
 def test_totals_stay_integers_beyond_what_a_float_can_tell_apart() -> None:
     assert of(2**53, 1).total.tolist() == [2**53 + 1]
     assert of(2**53, 1).total.dtype == np.int64
+
+
+@pytest.mark.parametrize("values", [[7], [3, 1, 2], [[5, 9], [1, 1]], [0.5, -2.0, 1e9, 4.0]])
+def test_quantiles_and_distinct_values_are_those_of_numpy(values: list[Any]) -> None:
+    shares = (0.0, 0.25, 0.5, 0.99, 1.0)
+    np.testing.assert_allclose(quantiles(np.array(values), shares), np.quantile(values, shares), rtol=1e-15)
+    np.testing.assert_array_equal(ascending(np.ravel(values)), np.unique(values))
 
 
 def test_keys_are_numbered_in_ascending_order_of_the_first_then_the_second() -> None:

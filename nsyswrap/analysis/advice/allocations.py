@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.advice.context import AdviceContext
 from nsyswrap.analysis.allocation_ranges import NO_RANGE, allocation_ranges
-from nsyswrap.analysis.arrays.groups import rows_by
+from nsyswrap.analysis.arrays.groups import ascending, rows_by
 from nsyswrap.analysis.finding import Finding, FindingKind
 from nsyswrap.analysis.launches import calls_selected
 from nsyswrap.analysis.names import CLASSES, LAUNCH, by_thread, call_classes, with_name
@@ -178,7 +178,7 @@ def _most(context: AdviceContext, held: Allocations, chosen: NDArray[np.bool_]) 
     sums = np.zeros(len(names), np.int64)
     np.add.at(sums, code[number], some.bytes)
     most = int(sums.argmax())
-    own = np.unique(number[code[number] == most])
+    own = ascending(number[code[number] == most])
     path = paths[own[0]] if len(own) == 1 else names[most]
     return "" if path == NO_RANGE else path
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.advice.allocations import retries
 from nsyswrap.analysis.advice.context import AdviceContext, loads_in_gaps
 from nsyswrap.analysis.advice.replay import gained_without_waits
+from nsyswrap.analysis.arrays.groups import ascending
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, communicating
 from nsyswrap.analysis.launches import calls_selected
@@ -310,7 +311,7 @@ def waits_in_host_code(context: AdviceContext) -> NDArray[Any] | None:
     calls = whole.columns("osrt", "start_ns", "end_ns", "global_tid")
     waits = calls_named(whole, _WAITS, "osrt")
     waited = np.zeros(len(gaps), np.int64)
-    for thread in np.unique(gaps.thread).tolist():
+    for thread in ascending(gaps.thread).tolist():
         rows = waits[calls["global_tid"][waits] == thread]
         here = np.flatnonzero(gaps.thread == thread)
         cover = union(calls["start_ns"][rows], calls["end_ns"][rows])

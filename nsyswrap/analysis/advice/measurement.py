@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nsyswrap.analysis.arrays.groups import ascending
 from nsyswrap.analysis.diagnostics.launch_checks import check_launches
 from nsyswrap.analysis.finding import Finding, FindingKind
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, gpu_operations_of
@@ -117,7 +118,7 @@ def _own_ranges(capture: Capture, timings: Audit) -> NDArray[Any]:
 
 def _differing(capture: Capture, timings: Audit, off: NDArray[Any]) -> Finding:
     codes, texts = range_labels(capture.whole, timings.row)
-    names = tuple(texts[code] for code in np.unique(codes[off]).tolist())
+    names = tuple(texts[code] for code in ascending(codes[off]).tolist())
     return Finding.doubt("ranges_differ", "timing_audit", names=names)
 
 
@@ -129,7 +130,7 @@ def _wrong(kind: FindingKind, capture: Capture, timings: Audit, rows: NDArray[An
     codes, texts = range_labels(capture.whole, timings.row)
     off = np.abs(timings.should_ns - timings.host_ns)
     ranges = []
-    for code in sorted(np.unique(codes[rows]).tolist(), key=lambda code: -off[rows & (codes == code)].sum()):
+    for code in sorted(ascending(codes[rows]).tolist(), key=lambda code: -off[rows & (codes == code)].sum()):
         mine = rows & (codes == code)
         host, should = (float(np.median(values[mine])) for values in (timings.host_ns, timings.should_ns))
         of = int(((codes == code) & ~timings.warm_up).sum())

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.advice.context import AdviceContext
 from nsyswrap.analysis.advice.replay import decisive_ns
-from nsyswrap.analysis.arrays.groups import order_by_code
+from nsyswrap.analysis.arrays.groups import ascending, order_by_code
 from nsyswrap.analysis.finding import Finding, FindingKind
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMSET
 from nsyswrap.analysis.kernel_names import classify, readable
@@ -320,7 +320,7 @@ def _casts(context: AdviceContext, work: _Work) -> Iterator[Finding]:
         return
     trains = work.updates or _trains(context)
     if trains:
-        known = np.unique(work.elements[work.marked(ELEMENTWISE) & work.free & (work.elements > 0)])
+        known = ascending(work.elements[work.marked(ELEMENTWISE) & work.free & (work.elements > 0)])
         size = work.elements[marks]
         near = np.searchsorted(known, size - _ROUNDED)
         marks[marks] = np.append(known, _NO_SIZE)[near] <= size + _ROUNDED

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.advice.context import AdviceContext
 from nsyswrap.analysis.advice.replay import decisive_ns
+from nsyswrap.analysis.arrays.groups import quantiles
 from nsyswrap.analysis.finding import Finding, FindingKind
 from nsyswrap.analysis.kernel_names import classify
 from nsyswrap.analysis.kernel_names.arithmetic import CUDA_CORE, TENSOR_CORE, arithmetic, unit_of
@@ -216,14 +217,14 @@ def _uneven(
     """Yield the facts about a kernel, each with its weight. ``took`` are the durations by step."""
     usual = np.maximum(np.median(took, axis=0), 1.0)
     relative = took / usual
-    first, _, last = (np.quantile(third, [0.25, 0.5, 0.75]) for third in np.array_split(relative, 3))
+    first, _, last = (quantiles(third, (0.25, 0.5, 0.75)) for third in np.array_split(relative, 3))
     cover, source = context.running(rows), "cuda_kern_exec_trace"
     median, change = float(np.median(took)), float(last[1] / max(first[1], 1e-9) - 1)
     if abs(change) >= _DRIFTS and (first[2] < last[0] or last[2] < first[0]):  # half of each third lies apart
         numbers = {"kernel": name, "first_ns": float(first[1]) * median, "last_ns": float(last[1]) * median}
         yield context.fact("kernel_drifts", cover, source, **numbers), abs(change) * float(took.sum())
     more = float(((relative - 1) * usual)[relative >= _LONG].sum())
-    slowest = float(np.quantile(relative, 0.99))
+    slowest = float(quantiles(relative, (0.99,))[0])
     much = 100.0 * more >= _VARIES_PERCENT * context.window_ns
     if much and took.size >= _LEAST_LAUNCHES and slowest >= _VARIES:
         numbers = {"kernel": name, "median_ns": median, "p99_ns": slowest * median}

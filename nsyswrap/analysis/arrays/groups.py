@@ -313,6 +313,12 @@ def ascending(values: NDArray[Any]) -> NDArray[Any]:
     return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
 
 
+def quantiles(values: NDArray[Any], shares: Sequence[float]) -> NDArray[Any]:
+    """Return linear quantiles of all values, one or more, as np.quantile does, which imports numpy.ma."""
+    ordered = np.sort(values, axis=None)
+    return np.interp(np.multiply(shares, len(ordered) - 1), np.arange(len(ordered)), ordered)
+
+
 def distinct(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the distinct int64 values, ascending, and the position of each row's value among them.
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.groups import distinct, group_keys, text_codes
+from nsyswrap.analysis.arrays.groups import ascending, distinct, group_keys, text_codes
 from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.diagnostics.check import info, marked, ok, unclipped, unclipped_work, unknown, warning
 from nsyswrap.analysis.finding import CheckResult, Numbers
@@ -105,7 +105,7 @@ def _capturing(capture: Capture, calls: Calls, rows: NDArray[Any]) -> NDArray[An
     steps = steps[np.argsort(every["start_ns"][steps], kind="stable")]
     capturing = np.zeros(len(rows), dtype=bool)
     processes = global_process_ids(calls["global_tid"][rows])
-    for process in np.unique(processes).tolist():
+    for process in ascending(processes).tolist():
         own = steps[global_process_ids(every["global_tid"][steps]) == process]
         depth = np.append(0, np.cumsum(np.where(begins[own], 1, -1)))
         depth -= np.minimum.accumulate(depth)  # an end without a recorded begin does not count
@@ -190,7 +190,7 @@ def _of_several_calls(whole: Capture, kind: str) -> NDArray[Any]:
     operation, end, thread = operation[order], end[order], thread[order]
     _, first, number = np.unique(operation, return_index=True, return_inverse=True)
     outer = first[number]
-    return np.unique(operation[(end > end[outer]) | (thread != thread[outer])])
+    return ascending(operation[(end > end[outer]) | (thread != thread[outer])])
 
 
 def _without_process(capture: Capture, operations: GpuOperations) -> Iterator[CheckResult]:
@@ -202,7 +202,7 @@ def _without_process(capture: Capture, operations: GpuOperations) -> Iterator[Ch
     ]
     if not (count := marked(np.concatenate(pids) == MISSING)):
         return
-    processes = len(np.unique(global_process_ids(capture.whole.columns("api", "global_tid")["global_tid"])))
+    processes = len(ascending(global_process_ids(capture.whole.columns("api", "global_tid")["global_tid"])))
     if processes > 1:
         yield warning(CORRELATION_IDS, "by_id_of_several", count, processes=processes)
     else:
@@ -267,7 +267,7 @@ class Overhead(NamedTuple):
 
     def covers(self, owner: NDArray[Any]) -> Covers:
         """Return the time that the events cover, for each distinct ``owner``."""
-        rows = {one: owner == one for one in np.unique(owner).tolist()}
+        rows = {one: owner == one for one in ascending(owner).tolist()}
         return {one: union(self.start[mine], self.end[mine]) for one, mine in rows.items()}
 
 

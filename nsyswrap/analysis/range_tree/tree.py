@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.groups import distinct, group_keys, number_texts, order_by_code
+from nsyswrap.analysis.arrays.groups import ascending, distinct, group_keys, number_texts, order_by_code
 from nsyswrap.analysis.arrays.spans import Spans, closest, tree
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.nvtx_ranges import (
@@ -102,7 +102,7 @@ def _shared(codes: Ints, stem: Ints, parent: Ints, thread: Ints) -> NDArray[np.b
     if not len(rows):
         return shared
     each, (text, _) = group_keys(codes[rows], thread[rows])
-    again = np.unique(text[np.bincount(each) > 1])
+    again = ascending(text[np.bincount(each) > 1])
     rows = rows[~np.isin(codes[rows], again)]
     if not len(rows):
         return shared
@@ -218,7 +218,7 @@ def _until_the_next(spans: Spans, parent: NDArray[Any], codes: NDArray[Any], tex
         np.array(values)[codes] for values in zip(*((text.kind, text.phase) for text in texts), strict=True)
     )
     is_backward = (kind == OPERATION) & (phase == BACKWARD)
-    forwards = np.unique(spans.thread[(kind == MODULE) & (parent < 0)])
+    forwards = ascending(spans.thread[(kind == MODULE) & (parent < 0)])
     inside = np.where(parent >= 0, is_backward[parent], ~np.isin(spans.thread, forwards))
     order = np.lexsort((spans.start, parent, spans.thread))
     this, following = order[:-1], order[1:]
@@ -283,7 +283,7 @@ def recorded_numbers(whole: Capture, ranges: NestedRanges, sequence_numbers: Int
     last = np.append((np.diff(moments.thread) != 0) | (np.diff(moments.number) < 0), [True])
     open_end = np.where(moments.module >= 0, np.iinfo(np.int64).max, moments.number)
     following = np.where(last, open_end, following)
-    numbers = np.unique(sequence_numbers)
+    numbers = ascending(sequence_numbers)
     first, end = np.searchsorted(numbers, moments.number), np.searchsorted(numbers, following)
     times = np.maximum(end - first, 0)
     which = np.repeat(np.arange(len(times)), times)

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.groups import text_codes
+from nsyswrap.analysis.arrays.groups import ascending, text_codes
 from nsyswrap.analysis.finding import Note, Numbers
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, communicating, gpu_operations_of
 from nsyswrap.analysis.kernel_names import classify
@@ -304,7 +304,7 @@ def _sequences(capture: Capture) -> dict[Key, NDArray[Any]]:
     if not capture.has("kernel"):
         return {}
     columns = capture.columns("kernel", "start_ns", "device_id", "context_id", "stream_id", "name")
-    names = {i: capture.text(i) or "" for i in np.unique(columns["name"]).tolist()}
+    names = {i: capture.text(i) or "" for i in ascending(columns["name"]).tolist()}
     rows = np.flatnonzero(communicates(capture))
     rows = rows[np.argsort(columns["start_ns"][rows], kind="stable")]
     known = nccl_calls(capture) if len(rows) else []
@@ -356,7 +356,7 @@ def _own_kernels(capture: Capture) -> dict[int, IntervalSet]:
     operations = gpu_operations_of(capture)
     own = operations.computes & ~communicating(capture, operations)
     covers = {}
-    for device in np.unique(operations.device_id[own]).tolist():
+    for device in ascending(operations.device_id[own]).tolist():
         mine = own & (operations.device_id == device)
         covers[device] = union(operations.start_ns[mine], operations.end_ns[mine])
     return covers

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.groups import ascending, distinct
+from nsyswrap.analysis.arrays.groups import ascending, distinct, quantiles
 from nsyswrap.analysis.finding import Note
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.names import CLASSES, LOAD, call_classes
@@ -340,7 +340,7 @@ def _why_unsteady(label: LoopLabel, durations: NDArray[Any], *, chosen: bool) ->
     """Return why these steps are no steady part; None if they are one. What the user names may vary."""
     if len(durations) < LEAST_STEPS:
         return Note("too_few_steps", {"label": label})
-    short, long = np.quantile(durations, (0.25, 0.75))
+    short, long = quantiles(durations, (0.25, 0.75))
     if chosen or long <= _WIDE * short:
         return None
     return Note("steps_vary", {"label": label, "short_ns": short, "long_ns": long})
