@@ -316,7 +316,8 @@ def ascending(values: NDArray[Any]) -> NDArray[Any]:
 def quantiles(values: NDArray[Any], shares: Sequence[float]) -> NDArray[Any]:
     """Return linear quantiles of all values, one or more, as np.quantile does, which imports numpy.ma."""
     ordered = np.sort(values, axis=None)
-    return np.interp(np.multiply(shares, len(ordered) - 1), np.arange(len(ordered)), ordered)
+    places = np.multiply(shares, len(ordered) - 1)
+    return np.asarray(np.interp(places, np.arange(len(ordered)), ordered))
 
 
 def distinct(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
