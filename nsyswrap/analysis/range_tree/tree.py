@@ -182,7 +182,7 @@ def nested_ranges(whole: Capture) -> NestedRanges:
     outer = Spans(*(field[first] for field in spans))
     above = closest(outer, outer, outer.end - outer.start, same=True)
     parent = np.arange(count) - 1
-    parent[first] = np.where(above >= 0, np.append(last, -1)[above], -1)
+    parent[first] = np.append(last, -1)[above]
     rows = rows[order]
     not_ended = whole.columns("nvtx", "end_ns")["end_ns"][rows] == MISSING
     codes, texts = named_in_place(codes, texts, parent, spans.thread, not_ended)
