@@ -115,8 +115,8 @@ def test_operations_that_end_before_they_start_take_no_time(tmp_path: Path, back
     assert budget.busy_ns.sum() == 800 * busy
     assert sum(cause.sum() for cause in budget.idle_ns.values()) == 7000 - 800 * busy
     assert answer.steps is not None
-    shares = [answer.steps.gpu_percent, *capture.report("loops").frame["gpu_time_percent"]]
-    assert all(0 <= share <= 100 for share in shares)
+    assert answer.steps.gpu_percent == pytest.approx(100 * busy / max(busy + (0 not in backwards), 1))
+    assert all(0 <= share <= 100 for share in capture.report("loops").frame["gpu_time_percent"])
 
 
 @pytest.mark.parametrize("why", ["they failed", "they were captured into a CUDA graph"])

@@ -444,6 +444,8 @@ def test_a_convolution_counts_each_tap_of_the_filter_for_each_output() -> None:
     taps = 2 * 6 * 16 * (2 * 9)
     assert convolution_work(inputs, weight, output) == OperationWork(2 * taps, 648 + 108 + 192)
     assert convolution_work(output, weight, inputs).flops == 2 * taps  # transposed
+    square = (2.0, 4.0, 9.0, 9.0), (4.0, 2.0, 3.0, 3.0), (2.0, 4.0, 7.0, 7.0)
+    assert convolution_work(*square).flops == 2 * 2 * 4 * 49 * (2 * 9)
     assert convolution_work(inputs, weight, ()) == UNKNOWN
 
 

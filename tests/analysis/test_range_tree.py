@@ -46,9 +46,10 @@ def test_numbers_of_two_threads_are_told_apart_by_name(tmp_path: Path) -> None:
     made = Training()
     forward(made, "Head", "aten::mul", 0, seq=5)
     forward(made, "Tail", "aten::native_layer_norm", 100, seq=5, tid=OTHER)
-    made.backward("NativeLayerNormBackward0", 500, 600, seq=5)
-    made.launch("k", 505, 100, ENGINE)
-    assert paths(tmp_path, *made.rows) == {"Head": 1, "Tail": 101}
+    for at, name in ((500, "NativeLayerNorm"), (700, "Mul")):
+        made.backward(f"{name}Backward0", at, at + 100, seq=5)
+        made.launch("k", at + 5, at // 5, ENGINE)
+    assert paths(tmp_path, *made.rows) == {"Head": 141, "Tail": 101}
 
 
 def test_what_cannot_be_told_apart_belongs_to_neither(tmp_path: Path) -> None:
@@ -197,6 +198,14 @@ def test_threads_that_have_the_same_numbers(tmp_path: Path) -> None:
     for at, seq in ((1000, 2), (1100, 15), (1200, 5)):
         evaluated(made, "MulBackward0", at, seq)
     assert paths(tmp_path, *made.rows) == {"Actor": 5, "Critic": 5, "MulBackward0": 1}
+
+
+def test_numbers_between_those_of_two_threads_are_of_neither(tmp_path: Path) -> None:
+    made = Training()
+    numbered(made, ("Actor", 0, 100, 0, 9))
+    numbered(made, ("Critic", 0, 100, 12, 19), tid=OTHER)
+    evaluated(made, "MulBackward0", 1000, 10)
+    assert range_tree_of(opened(tmp_path, *made.rows)).unmatched == 1
 
 
 def test_a_module_inside_of_another_and_ranges_inside_of_it(tmp_path: Path) -> None:

@@ -90,10 +90,13 @@ def test_no_capture_of_an_earlier_attempt_is_taken_for_one_of_this(tmp_path: Pat
     folder.mkdir()
     for rank in range(2):
         ended(folder, rank, DONE, NVTX)
-    (folder / "rank-1" / "of-the-program.txt").touch()
+    for name in ("rank-1/of-the-program.txt", "of-the-program.txt", "own.nsys-rep", "own.sqlite"):
+        (folder / name).touch()
     assert run(folder) == ("nsys_failed", 70, "no complete capture of ranks 0, 1")
     assert captures_by_rank(folder) == {}
     assert [path.name for path in rank_folders(folder).values()] == ["rank-1"]
+    assert not any((folder / name).exists() for name in ("own.nsys-rep", "own.sqlite"))
+    assert (folder / "of-the-program.txt").exists()
 
 
 def test_a_signal_is_told_also_if_the_launcher_ends_at_once(tmp_path: Path, mpirun: Path) -> None:

@@ -196,13 +196,16 @@ def test_layers_of_a_model_are_parts_of_a_step(tmp_path: Path) -> None:
     assert (steps.label, len(steps)) == ("'layer 0'", 12)
 
 
-def nested(outer: int, inner: int, *, update: str = "", more: str = "") -> Drawing:
-    """Ranges 'batch' of 'micro'; an optimizer's kernel in either, or another kernel at the batch's end."""
+def nested(outer: int, inner: int, *, update: str = "", more: str = "", second: str = "micro") -> Drawing:
+    """Ranges 'batch' of 'micro'; an optimizer's kernel in either, or another kernel at the batch's end.
+
+    ``second``: the name of the second half of the inner ranges.
+    """
     drawing, length = Drawing(), (inner + 1) * 1000
     for start in every(outer, length=length):
         drawing.range("batch", start, start + length - 10)
-        for micro in every(inner, start + 10, 1000):
-            drawing.range("micro", micro, micro + 900)
+        for number, micro in enumerate(every(inner, start + 10, 1000)):
+            drawing.range(second if 2 * number >= inner else "micro", micro, micro + 900)
             drawing.launch("work", micro + 10, gpu_ns=400)
             if update == "micro":
                 drawing.launch("multi_tensor_apply_kernel", micro + 500)
@@ -217,6 +220,7 @@ def nested(outer: int, inner: int, *, update: str = "", more: str = "") -> Drawi
     ("drawing", "label"),
     [
         (nested(6, 20), "'micro'"),  # nothing outside of them
+        (nested(6, 20, second="validate"), "'micro'"),  # not in turns
         (nested(12, 20), "'batch'"),
         (nested(6, 20, update="batch"), "'batch'"),
         (nested(12, 20, update="micro"), "'micro'"),

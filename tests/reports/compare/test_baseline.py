@@ -248,6 +248,7 @@ def test_a_damaged_file_is_refused(altered: object, message: str, tmp_path: Path
         ("runs", []),
         ("rows", [{"group": "kernel", "name": "a", "count": [1, 2, 3], "total_ns": 1}]),
         ("rows", [{"group": "kernel", "name": "a", "count": 1, "total_ns": 1, "durations": [[1]]}]),
+        ("rows", [{"group": "kernel", "name": "a", "count": 1, "total_ns": 1, "durations": [[1, 1]] * 2}]),
         ("rows", [{"group": "kernel", "name": "a", "count": 1, "total_ns": 1}] * 2),
         ("rows", [{"group": "other", "name": "a", "count": 1, "total_ns": 1}]),
         ("rows", [{"group": "kernel", "name": 5, "count": 1, "total_ns": 1}]),
