@@ -216,7 +216,7 @@ class ColumnSet:
 
         def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as a column is
             """Return a column of a part, which is kept from then on."""
-            if self.rows is None or all(name != field.name for field in fields(self)):
+            if self.rows is None:
                 raise AttributeError(name)
             value = getattr(self.source, name)
             if isinstance(value, ColumnSet):
