@@ -16,6 +16,8 @@ from local_batches import PROGRAM, outcomes, sweep
 from releases import lay_batch
 from test_imports import MODULES
 
+from nsyswrap.base.errors import UsageError
+from nsyswrap.record.batch.executors.local import _check_gpus
 from nsyswrap.record.batch.executors.slurm.jobs import submitted
 from nsyswrap.record.batch.folder import open_batch
 
@@ -281,3 +283,9 @@ def test_damaged_jobs_are_none(tmp_path: Path, cli: Cli, jobs: object) -> None:
     (tmp_path / "old/slurm/jobs.json").write_text(json.dumps({"jobs": jobs}))
     assert submitted(open_batch(tmp_path / "old")) == []
     assert "1 planned" in cli("batch", "status", "old").stdout
+
+
+def test_a_run_may_need_all_gpus_that_are_named() -> None:
+    _check_gpus(["0", "3"], [1, 2])
+    with pytest.raises(UsageError, match="a run needs 3 GPUs, and --gpus names 2"):
+        _check_gpus(["0", "3"], [1, 3])

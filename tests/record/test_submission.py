@@ -158,6 +158,20 @@ def directives(**options: Scalar) -> list[str]:
     return [line.removeprefix("#SBATCH ") for line in lines.splitlines() if line.startswith("#SBATCH")]
 
 
+def test_captures_are_collected_with_the_script_of_their_batch_unless_it_is_of_an_older_version(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(f"{SLURM}.commands.jobs", list)
+    monkeypatch.setattr(f"{SLURM}.commands.submit", lambda _words: "18")
+    (tmp_path / "slurm").mkdir()
+    batch = Batch(tmp_path, "sizes", "", {})
+    own = submission.collect_script(batch, with_options({"partition": "cpu"}))
+    for given, is_kept in ((own, True), ("exit\n", False)):
+        (tmp_path / "slurm" / submission.COLLECT).write_text(given)
+        submission.run_blocks(Blocks(tmp_path, (), 1, batch, {}), print)
+        assert ((tmp_path / submission.COLLECT).read_text() == given) == is_kept
+
+
 def test_the_script() -> None:
     plan = Plan(
         "sizes",
