@@ -48,6 +48,8 @@ void cudnn::cnn::wgrad2d_grouped_direct_kernel<(bool)0, (bool)1, int, __half, fl
 void fft2d_c2r_16x16<float, (bool)0>(T1)                                | cuDNN f32 - - 0            | C
 void cudnn::winograd_nonfused::winogradForwardData4x4<float, float>(T1) | cuDNN f32 - - 0            | C
 void at::native::batch_norm_collect_statistics_channels_last_kernel<at::native::Var, c10::BFloat16, float, (int)4>(T2) | PyTorch bf16 - - 0 | M
+at::native::<unnamed>::fill_index_and_segment_kernel(int2 *, int)         | PyTorch - - - 0            | O
+void at::native::<unnamed>::distribution_elementwise_grid_stride_kernel<float, (int)4, at::native::Var>(T1) | PyTorch - - - 0 | O
 void at::native::<unnamed>::conv_depthwise2d_forward_kernel<(int)3, c10::Half, int>(T1) | PyTorch f16 - - 0 | C
 void dgrad2d_c1_k1_nchw_engine<__half, (int)5>(T1)                      | cuDNN f16 - - 0            | C
 cudnn_generated_fort_native_sdpa_sm90_flash_bprop_wgmma_f16_knob_3_64x128x64_1x1x1_kernel0_0 | cuDNN - - 64x128 0 | T

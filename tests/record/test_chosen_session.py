@@ -1,12 +1,13 @@
 """Which session a command is about."""
 
+import os
 from pathlib import Path
 
 import pytest
 from a_session import a_session
 
 from nsyswrap.base.errors import Unavailable, UsageError
-from nsyswrap.record import session
+from nsyswrap.record import proc, session
 
 
 def running(program: int, folder: Path, **given: str) -> session.Session:
@@ -33,3 +34,9 @@ def test_the_only_session_here_or_the_one_that_is_named(
     alive.clear()
     with pytest.raises(UsageError, match="no session is running"):
         session.choose(None)
+
+
+def test_a_session_is_alive_while_its_process_is_the_one_that_began_it(tmp_path: Path) -> None:
+    began = int(proc.stat(os.getpid())[19])
+    for is_alive, given in ((True, {}), (False, {"began": began + 1}), (True, {"host": "elsewhere"})):
+        assert a_session(tmp_path, os.getpid(), **{"began": began, **given}).is_alive == is_alive

@@ -257,7 +257,7 @@ def variants(count: int, *, with_other: bool = False) -> Drawing:
         now += 10 * (1000 + 10 * number)
     for start in every(10 * with_other, now, 3 * LENGTH // 10):
         drawing.range("other", start, start + 2900)
-        drawing.launch("other", start + 10, gpu_ns=2500)
+        drawing.launch("other", start + 10, gpu_ns=2600)
     return drawing
 
 
@@ -271,5 +271,5 @@ def test_variants_of_a_family_count_together(tmp_path: Path) -> None:
 
 
 def test_variants_together_outweigh_a_loop_that_is_longer_than_each(tmp_path: Path) -> None:
-    steps = only(tmp_path, variants(26, with_other=True))
-    assert steps.label == "'A26'"
+    steps = only(tmp_path, variants(3, with_other=True))  # by the first of them
+    assert steps.label == "'A03'"
