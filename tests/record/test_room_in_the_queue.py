@@ -75,3 +75,12 @@ def test_a_full_queue_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     queue = Queue(monkeypatch, 0, commands.QueueFull)
     executor._submit(queue.batch)  # noqa: SLF001
     assert (queue.asked, queue.batch.note) == ([8], FULL)
+
+
+def test_a_small_array_waits_until_half_of_the_room_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = Queue(monkeypatch, 100, Unavailable)
+    for others, asked in ((3, []), (2, []), (1, [3])):
+        queue.batch.capacity, queue.batch.queued = 4, dict.fromkeys(range(-others, 0))
+        executor._submit(queue.batch)  # noqa: SLF001
+        assert queue.asked == asked
+    assert queue.batch.note == "Slurm's queue has room for 4 runs of this batch at a time"
