@@ -17,7 +17,7 @@ from nsyswrap.record.batch.executors import BatchRequest, Blocks
 from nsyswrap.record.batch.executors.slurm import commands, submission
 from nsyswrap.record.batch.executors.slurm.commands import as_text, indexes
 from nsyswrap.record.batch.executors.slurm.groups import SubmissionGroup
-from nsyswrap.record.batch.executors.slurm.script import job_script, seconds
+from nsyswrap.record.batch.executors.slurm.script import collect_script, job_script, seconds
 from nsyswrap.record.batch.executors.slurm.submission import planned_jobs, write_scripts
 from nsyswrap.record.batch.folder import Batch, Pause, folder_name, make_batch
 from nsyswrap.record.batch.plan import Plan, read_plan
@@ -165,7 +165,7 @@ def test_captures_are_collected_with_the_script_of_their_batch_unless_it_is_of_a
     monkeypatch.setattr(f"{SLURM}.commands.submit", lambda _words: "18")
     (tmp_path / "slurm").mkdir()
     batch = Batch(tmp_path, "sizes", "", {})
-    own = submission.collect_script(batch, with_options({"partition": "cpu"}))
+    own = collect_script(batch, with_options({"partition": "cpu"}))
     for given, is_kept in ((own, True), ("exit\n", False)):
         (tmp_path / "slurm" / submission.COLLECT).write_text(given)
         submission.run_blocks(Blocks(tmp_path, (), 1, batch, {}), print)
