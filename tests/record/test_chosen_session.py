@@ -2,6 +2,8 @@
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from a_session import a_session
@@ -40,3 +42,14 @@ def test_a_session_is_alive_while_its_process_is_the_one_that_began_it(tmp_path:
     began = int(proc.stat(os.getpid())[19])
     for is_alive, given in ((True, {}), (False, {"began": began + 1}), (True, {"host": "elsewhere"})):
         assert a_session(tmp_path, os.getpid(), **{"began": began, **given}).is_alive == is_alive
+
+
+def test_an_export_that_nsys_never_writes_is_not_awaited_for_ever(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(session, "_WRITE_S", 0)
+    monkeypatch.setattr(session, "has_ended", lambda _: True)
+    monkeypatch.setattr("nsyswrap.record.guard.RunProcesses.living", lambda _: [1])
+    folders: Any = SimpleNamespace(work=tmp_path, output=tmp_path)
+    recording: Any = SimpleNamespace(session=running(1, tmp_path, temporary=str(tmp_path)), private=folders)
+    assert session._Recording._wait_for_export(recording) == "the export is missing"  # noqa: SLF001
