@@ -254,7 +254,7 @@ def test_what_was_meant_to_outlive_nsys_lives_on(tmp_path: Path) -> None:
 
 
 def test_progress_is_told_once_a_step_and_then_cleared(tmp_path: Path) -> None:
-    with supervised(tmp_path, until_said(1)) as (supervisor, said):
+    with supervised(tmp_path, f"{until_said(1)}\ntime.sleep(0.3)") as (supervisor, said):
         supervisor.log.write_text("[1/2] [=====50%   ] report.nsys-rep\r")
         supervisor.wait(None)
     assert said == ["nsys: importing the recording 50 %", ""]

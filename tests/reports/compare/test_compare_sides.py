@@ -33,12 +33,12 @@ def make_batch(folder: Path, *planned: tuple[str, int, int]) -> Path:
 
 def test_several_captures_and_folders(tmp_path: Path) -> None:
     make_repeats(tmp_path / "before", (40, 41, 42))
-    make_run(tmp_path / "one")
+    make_run(tmp_path / "one:1")
     loose = make_run(tmp_path / "two")
     (loose / EXPORT).rename(tmp_path / "two.sqlite")
     assert labels(tmp_path / "before") == ["run-1", "run-2", "run-3"]
-    assert labels(tmp_path / "one", tmp_path / "two.sqlite") == ["one", "two"]
-    assert labels(tmp_path / "one", tmp_path / "one" / EXPORT) == ["one"]  # once, however it is named
+    assert labels(tmp_path / "one:1", tmp_path / "two.sqlite") == ["one:1", "two"]
+    assert labels(tmp_path / "one:1", tmp_path / "one:1" / EXPORT) == ["one:1"]  # once, however it is named
 
 
 def test_a_side_has_the_figures_of_its_runs(tmp_path: Path) -> None:
