@@ -33,7 +33,7 @@ EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 # The hook is ours. PyTorch installs triton, and every environment has pip. typing_extensions is for the
 # type checker alone. The
 # plugin for pytest is imported by pytest only.
-NOT_ASKED_FOR = {"nsyswrap_hook", "pip", "pytest", "triton", "typing_extensions"}
+NOT_ASKED_FOR = {"_typeshed", "nsyswrap_hook", "pip", "pytest", "triton", "typing_extensions"}
 EXTRA = r"(?:nsyswrap|\.)\[([a-z,]+)\]"  # in an install line
 USER_SCRIPT = """
 import nsyswrap

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,6 +26,7 @@ from nsyswrap.analysis.step_budget import BUSY, IDLE, TimeBreakdown, shared_budg
 from nsyswrap.analysis.steps import Steps, loading, parse_choice
 from nsyswrap.analysis.steps.occurrences import LoopLabel
 from nsyswrap.analysis.utilization import Utilization, utilization_of
+from nsyswrap.base.records import dataclass
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.info import each_handed_over
 from nsyswrap.capture.intervals import union

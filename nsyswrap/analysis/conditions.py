@@ -9,7 +9,7 @@ power as the average of a second.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from nsyswrap.analysis.arrays.groups import ascending
 from nsyswrap.analysis.gpu_operations import GpuOperations, gpu_operations_of
 from nsyswrap.base.constants import MISSING, NS_PER_S
 from nsyswrap.base.errors import CaptureError
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.run_facts import INTERVAL_S, THROTTLE_REASONS, Conditions, Gpu, conditions_of
 from nsyswrap.base.run_folder import RunFolder, run_of
 from nsyswrap.capture.capture import Capture

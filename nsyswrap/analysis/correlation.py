@@ -15,7 +15,6 @@ sorting 57 ms. With the kernels in random order 34 and 446 ms.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from nsyswrap.analysis.arrays.codes import Factorizer
 from nsyswrap.analysis.arrays.groups import ascending, check_pairs, distinct, repeated
 from nsyswrap.analysis.finding import Note
 from nsyswrap.base.constants import MISSING
+from nsyswrap.base.records import dataclass
 from nsyswrap.capture import schema
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture

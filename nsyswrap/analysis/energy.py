@@ -8,7 +8,6 @@ before and after it: a reading takes milliseconds. Power and energy are of the w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +18,7 @@ from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.judged_process import JudgedProcess
 from nsyswrap.analysis.usage import nvml_curves_of
 from nsyswrap.base.constants import NS_PER_S
+from nsyswrap.base.records import dataclass
 from nsyswrap.capture.capture import Capture
 
 LEAST_S = 2.0  # of samples: the power of a GPU can be a mean of the last second

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, NamedTuple
 
 from nsyswrap.base.check import Level
+from nsyswrap.base.records import dataclass
 from nsyswrap.capture.intervals import NOTHING, IntervalSet
 
 FindingKind = Literal[

@@ -21,7 +21,6 @@ the whole capture for ``before`` and ``after``, and positions of gaps for ``segm
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -40,6 +39,7 @@ from nsyswrap.analysis.gpu_operations import (
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import CLASSES, LAUNCH, OTHER, by_thread, call_classes
 from nsyswrap.base.constants import MISSING
+from nsyswrap.base.records import dataclass
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import IntervalSet, gaps, union
 from nsyswrap.capture.per_capture import per_capture

@@ -15,7 +15,6 @@ The order is by start, kind and row. Process, device, context and stream of an o
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -30,6 +29,7 @@ from nsyswrap.analysis.names import MEMSET_NAME, copy_name, kernel_classes, look
 from nsyswrap.analysis.packed import packed_names
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
+from nsyswrap.base.records import dataclass
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import LEAST, MOST, IntervalSet, union
 from nsyswrap.capture.per_capture import per_capture

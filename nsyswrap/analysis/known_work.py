@@ -7,7 +7,6 @@ to one, those that multiply share it by their time.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -41,6 +40,7 @@ from nsyswrap.analysis.range_texts import MODULE, SIZES
 from nsyswrap.analysis.range_tree.figures import shape_sources
 from nsyswrap.analysis.range_tree.tree import NestedRanges, range_tree_of
 from nsyswrap.base.constants import NS_PER_S
+from nsyswrap.base.records import dataclass
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import SPANS

@@ -6,7 +6,6 @@ The projection of a range is the time from the first to the last GPU operation t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from nsyswrap.analysis.arrays.spans import Spans, SpanTree, closest, enclosures,
 from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.finding import Note
 from nsyswrap.base.constants import MISSING
+from nsyswrap.base.records import dataclass
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import (

@@ -17,7 +17,6 @@ None where ``CallTable`` cannot be made; the reports then join whole columns wit
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from nsyswrap.analysis.arrays.groups import rank_texts
 from nsyswrap.analysis.correlation import CallTable
 from nsyswrap.analysis.names import name_codes, strip_version
 from nsyswrap.base.constants import MISSING
+from nsyswrap.base.records import dataclass
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import NAMED, SPANS

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.nvtx_ranges import closed_ranges, range_labels
 from nsyswrap.analysis.steps.repeated_range import family, of_the_program
 from nsyswrap.base.constants import MISSING
+from nsyswrap.base.records import dataclass
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import PROCESS_MASK
 from nsyswrap.capture.selection import process_ids

@@ -9,7 +9,6 @@ operations would take at their peaks.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +19,7 @@ from nsyswrap.analysis.judged_process import JudgedProcess
 from nsyswrap.analysis.known_work import known_work
 from nsyswrap.analysis.peaks import kernel_peaks, peak_bandwidth
 from nsyswrap.analysis.range_tree.figures import computing
+from nsyswrap.base.records import dataclass
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 

@@ -8,7 +8,7 @@ import os
 import pickle
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from nsyswrap.base.errors import NsyswrapError, Unavailable, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.find import VARIABLE
 from nsyswrap.base.nsys.options import RecordingOptions, check_trace
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.text import printable
 from nsyswrap.record.in_program import call_function
 from nsyswrap.record.program import Program, RunSpec

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from statistics import median
@@ -27,6 +26,7 @@ from nsyswrap.analysis.names import name_codes
 from nsyswrap.analysis.no_gpu_work import missing_processes
 from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, NotInCapture, UsageError
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.text import printable, shorten
 from nsyswrap.base.units import Unit, duration, human
 from nsyswrap.capture.capture import Capture

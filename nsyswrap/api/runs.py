@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from nsyswrap.base.errors import CaptureError, OutputError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.options import RecordingOptions, check_trace
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.run_folder import EXPORT, Share, Status
 from nsyswrap.base.text import printable
 from nsyswrap.record.program import Callbacks, RunSpec

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from nsyswrap.base.records import dataclass
 
 CUDA_BUILD = "install a CUDA build: https://pytorch.org/get-started/locally"  # in place of one for the CPU
 Level = Literal["problem", "note", "info", "unknown", "ok"]

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -24,6 +24,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from nsyswrap.base import paths
 from nsyswrap.base.errors import OutputError
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.records import dataclass
 
 with lazy_imports():  # none of these for completion
     import json

@@ -15,7 +15,6 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
@@ -26,6 +25,7 @@ from nsyswrap.base.errors import CaptureError, CommandHint, Unreadable
 from nsyswrap.base.files import parsed, read_json, small_file, typed, user_folder
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.paths import Skip
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.run_folder import (
     BATCH,
     DEFAULT_BASE,

@@ -20,12 +20,13 @@ import math
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from nsyswrap.base.files import brief, read_json, typed
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.records import dataclass
 
 with lazy_imports():  # used for batches
     import hashlib

@@ -18,7 +18,7 @@ import re
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from functools import lru_cache
 from pathlib import Path
 from stat import S_ISREG
@@ -39,6 +39,7 @@ from nsyswrap.base.files import (
     why,
 )
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.records import dataclass
 
 with lazy_imports():
     import shutil

@@ -13,13 +13,13 @@ import re
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import Unreadable, UsageError
 from nsyswrap.base.files import TOML_BYTES, brief, parse_toml, read_toml, small_file, user_folder, why
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.text import unknown
 
 if TYPE_CHECKING:

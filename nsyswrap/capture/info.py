@@ -6,7 +6,6 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from nsyswrap.base.errors import CaptureError
 from nsyswrap.base.files import small_file, why
 from nsyswrap.base.nsys.options import STEPS_DOMAIN
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.run_facts import COLUMNS
 from nsyswrap.base.run_folder import CONDITIONS, LAUNCHERS
 from nsyswrap.capture import schema

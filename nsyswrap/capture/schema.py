@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from nsyswrap.base.errors import UsageError
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.text import unknown
 
 FieldKind = Literal["int", "text", "string", "time", "end", "amount", "optional amount"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture, UsageError
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.text import did_you_mean
 from nsyswrap.capture.intervals import LEAST, MOST, Window, whole_time
 from nsyswrap.capture.schema import (

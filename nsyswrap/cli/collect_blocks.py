@@ -14,13 +14,14 @@ import time
 import uuid
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, Unavailable
 from nsyswrap.base.files import LARGE_BYTES, read_json, typed
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.run_folder import BATCH, DIGEST, RunFolder
 from nsyswrap.base.text import counted
 from nsyswrap.cli.output import note, progress_line

@@ -6,7 +6,6 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +19,7 @@ from nsyswrap.analysis.occupancy import blocks_at, multiprocessors
 from nsyswrap.base import paths
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import CommandHint, NotInCapture, UsageError
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.text import counted, printable, shorten, unknown
 from nsyswrap.base.units import duration
 from nsyswrap.capture.capture import Capture

@@ -20,7 +20,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,7 @@ from nsyswrap.base import paths
 from nsyswrap.base.errors import CommandHint, CompileFailed, ProgramNotFound, Unavailable, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.options import FOLDER, PROGRAM, RecordingOptions, check_trace
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.run_folder import (
     DEFAULT_BASE,
     EXPORT,

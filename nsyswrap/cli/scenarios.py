@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from nsyswrap.base import paths
 from nsyswrap.base.errors import NsyswrapError, OutputError, ScenarioFailed, Unavailable, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.run_folder import EXPORT, SCENARIO_FILES, default_output
 from nsyswrap.cli.help import CommandGroup, completes, option
 from nsyswrap.cli.options import OUTPUT, PATH, output_option

@@ -8,8 +8,8 @@ import subprocess
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
 
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.run_facts import BareRun
 from nsyswrap.base.run_folder import RunFolder, Status
 from nsyswrap.record import guard, outcome

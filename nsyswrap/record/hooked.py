@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from nsyswrap.base import paths
 from nsyswrap.base.files import head, read_json
 from nsyswrap.base.nsys.options import RecordingOptions, parse_steps
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.text import did_you_mean
 
 FOLDER = Path(__file__).parent / "in_program" / "hook"

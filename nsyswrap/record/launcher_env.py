@@ -11,11 +11,11 @@ import os
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.records import dataclass
 
 with lazy_imports():  # a run without ranks needs it not
     from nsyswrap.base import run_folder

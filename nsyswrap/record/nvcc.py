@@ -11,11 +11,12 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from nsyswrap.base import files, paths
 from nsyswrap.base.errors import CompileFailed, Unavailable, UsageError
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.run_folder import cache_dir
 from nsyswrap.base.run_tool import fault_of, run_tool
 from nsyswrap.record.gpus import query

@@ -8,7 +8,6 @@ import shlex
 import shutil
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from nsyswrap.base.errors import NsyswrapError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys import command
 from nsyswrap.base.nsys.options import RecordingOptions
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.run_folder import EXPORT, LOG, RECORDING, REPORT, Outcome, Status, free_space_note, is_full
 
 if TYPE_CHECKING:

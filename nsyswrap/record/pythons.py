@@ -16,12 +16,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import Unreadable
 from nsyswrap.base.files import head
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.run_tool import run_tool
 from nsyswrap.record.conditions import shebang
 

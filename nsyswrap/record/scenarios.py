@@ -14,7 +14,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from nsyswrap.base.errors import ScenarioFailed, Unavailable, UsageError
 from nsyswrap.base.files import parsed, tail, typed
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.options import RecordingOptions
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.run_folder import PROGRAM_OUTPUT, SCENARIO_FILES, RunFolder, Status
 from nsyswrap.base.run_tool import fault_of, run_tool
 from nsyswrap.base.text import unknown

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any
@@ -36,6 +36,7 @@ from nsyswrap.base.files import (
 )
 from nsyswrap.base.nsys import command, find
 from nsyswrap.base.nsys.options import RecordingOptions
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.run_folder import CONDITIONS, EXPORT, RUN, RunFolder, Status, free_space_note, is_full
 from nsyswrap.record import gpu_users, guard, outcome, proc, run
 from nsyswrap.record.conditions import observer

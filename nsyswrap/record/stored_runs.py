@@ -14,7 +14,6 @@ import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -23,6 +22,7 @@ from nsyswrap.base.errors import CaptureError, OutputError, Unreadable
 from nsyswrap.base.files import LOCK, is_lock_file, is_locked, locked
 from nsyswrap.base.paths import Skip
 from nsyswrap.base.recent_runs import begun_runs, is_rank, is_repeat, repeats_in
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.run_facts import batch_of
 from nsyswrap.base.run_folder import (
     BATCH,

@@ -20,13 +20,14 @@ import os
 import signal
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from nsyswrap.base import paths
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys import command
+from nsyswrap.base.records import dataclass
 from nsyswrap.record import guard
 from nsyswrap.record.process_watch import IN_JOB, LEAVE_S, ProcessWatch
 

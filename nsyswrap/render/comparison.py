@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from nsyswrap.analysis.kernel_names import distinct_names
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.text import counted, printable, shorten, shorten_all
 from nsyswrap.render.colors import REST, Style, state_color
 from nsyswrap.render.formats.markdown import escaped, grid

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fnmatch import fnmatchcase
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.errors import UsageError
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.text import did_you_mean, unknown
 from nsyswrap.reports import insight, nsys, ranks
 

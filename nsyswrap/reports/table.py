@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fnmatch import fnmatchcase
 from math import isnan
 from typing import Any, Literal, NamedTuple
@@ -32,6 +32,7 @@ from nsyswrap.analysis.finding import Note
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.units import EXACT_TENTHS, NEAR_TIE, TIE, Rounding, Unit, round_tenth
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import EVENTS

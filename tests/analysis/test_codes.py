@@ -1,7 +1,6 @@
 """Codes of numbers and texts are those of all at once; parts of tables select columns when they are used."""
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.codes import ColumnSet, Factorizer, TextColumn
 from nsyswrap.base.constants import MISSING
+from nsyswrap.base.records import dataclass
 
 
 @pytest.mark.parametrize("sparse", [False, True])

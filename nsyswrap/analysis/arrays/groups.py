@@ -15,7 +15,6 @@ where its values belong. Then within the groups, several of them at a time:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -25,6 +24,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.threads import in_threads
 from nsyswrap.capture.stream import in_blocks, narrow
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Literal
 
@@ -36,6 +36,7 @@ from nsyswrap.analysis.compare.step_rows import PROGRAM, QUEUE, SPAN
 from nsyswrap.analysis.finding import Note
 from nsyswrap.analysis.kernel_names.classes import parse
 from nsyswrap.analysis.kernel_names.readable import readable
+from nsyswrap.base.records import dataclass
 
 Metric = Literal["total", "step", "launch_overhead", "kernels"]
 Verdict = Literal["passed", "slower", "cannot tell"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice, pairwise
 from statistics import median
 from typing import NamedTuple
@@ -32,6 +32,7 @@ from nsyswrap.analysis.compare.model import (
 from nsyswrap.analysis.compare.pairing import pair_rows
 from nsyswrap.analysis.compare.stored_names import with_one_name
 from nsyswrap.analysis.finding import Note
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.text import without_folders
 
 FOLLOWED: tuple[Group, ...] = ("step", "total", "launch", "module", "kernel", "range")

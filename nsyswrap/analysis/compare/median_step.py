@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import takewhile
 from typing import Any
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY, GpuOperations, gpu_operations_of, names
 from nsyswrap.analysis.judged_process import JudgedProcess
 from nsyswrap.analysis.names import kernel_classes
+from nsyswrap.base.records import dataclass
 from nsyswrap.capture.capture import Capture
 
 Match = tuple[int | None, int | None]

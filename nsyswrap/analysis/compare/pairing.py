@@ -19,13 +19,14 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import pairwise
 from statistics import median
 
 from nsyswrap.analysis.compare.model import WHOLE_RUN, Key, PairedFigures, RowFigures, RunFigures, Side
 from nsyswrap.analysis.compare.module_rows import hidden_modules
 from nsyswrap.analysis.kernel_names.classes import plain
+from nsyswrap.base.records import dataclass
 
 MOST_DURATIONS = 32  # as in RowFigures
 _SAME_SHARE = 0.05  # shares of a mode in two runs that differ by less are the same

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 
 from nsyswrap.analysis.kernel_names.classes import classify, is_number, operation, parse, plain, short_type
+from nsyswrap.base.records import dataclass
 
 TENSOR_CORE, CUDA_CORE, MEMORY, OTHER_UNIT = UNITS = ("tensor core", "CUDA core", "memory", "other")
 PRODUCTS = {"gemm", "convolution", "attention"}

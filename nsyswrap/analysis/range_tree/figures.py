@@ -13,7 +13,6 @@ time at the end of what is looked at has no node.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -38,6 +37,7 @@ from nsyswrap.analysis.names import is_autograd
 from nsyswrap.analysis.range_texts import BACKWARD, FORMER, FORWARD, MODULE, OPERATION
 from nsyswrap.analysis.range_tree.tree import NOWHERE, NestedRanges, RangeTree, range_tree_of
 from nsyswrap.base.constants import MISSING
+from nsyswrap.base.records import dataclass
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import NOTHING, joined, union
 from nsyswrap.capture.per_capture import per_capture

@@ -6,8 +6,6 @@ that ends, and retained if not. Transient bytes of a node are so in the nodes ar
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from nsyswrap.analysis.allocation_ranges import allocating_calls
@@ -22,6 +20,7 @@ from nsyswrap.analysis.usage import (
     allocations_of,
     held_over_time,
 )
+from nsyswrap.base.records import dataclass
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.selection import select

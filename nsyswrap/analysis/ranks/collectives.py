@@ -19,7 +19,6 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +30,7 @@ from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, communicating, gpu_o
 from nsyswrap.analysis.kernel_names import classify
 from nsyswrap.analysis.ranks.members import RankCapture
 from nsyswrap.base.errors import NsyswrapError
+from nsyswrap.base.records import dataclass
 from nsyswrap.capture import schema
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.export import Export

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from nsyswrap.analysis.gpu_operations import KINDS
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import UsageError
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.run_facts import gpu_users_of
 from nsyswrap.base.run_folder import EXPORT, REPORT, RunFolder, rank_in, run_of
 from nsyswrap.base.text import natural_key, shortest_labels

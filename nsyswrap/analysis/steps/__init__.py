@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,6 +46,7 @@ from nsyswrap.analysis.steps.occurrences import (
 )
 from nsyswrap.analysis.steps.repeated_range import named_range, range_names, too_little
 from nsyswrap.base.errors import NotInCapture, UsageError
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.text import counted, did_you_mean
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import IntervalSet, union

@@ -24,7 +24,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left, insort
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,6 +48,7 @@ from nsyswrap.analysis.timing_audit.range_work import (
 )
 from nsyswrap.base.constants import MEASURE_MARK, MISSING
 from nsyswrap.base.files import parsed
+from nsyswrap.base.records import dataclass
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import union
 from nsyswrap.capture.per_capture import per_capture

@@ -15,13 +15,14 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from nsyswrap.base import paths, settings
 from nsyswrap.base.errors import OutputError, Unavailable
 from nsyswrap.base.files import read_json, write
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.run_folder import cache_dir
 from nsyswrap.base.run_tool import fault_of, run_tool
 

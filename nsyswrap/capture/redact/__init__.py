@@ -13,13 +13,13 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import DamagedCapture, NotACapture, OutputError
 from nsyswrap.base.files import replacing, temporary_folder, umask
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.sqlite import copies_of, quoted, read_only
 from nsyswrap.capture import schema
 from nsyswrap.capture.export import Export

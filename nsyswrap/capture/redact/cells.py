@@ -5,10 +5,10 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.sqlite import quoted, statement, tables_of
 from nsyswrap.capture import schema
 from nsyswrap.capture.export import Export

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
+from nsyswrap.base.records import dataclass
 from nsyswrap.capture.redact import credentials
 from nsyswrap.capture.redact.credentials import one_of
 

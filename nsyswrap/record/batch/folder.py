@@ -6,7 +6,7 @@ import os
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import starmap
 from operator import itemgetter
 from pathlib import Path
@@ -16,6 +16,7 @@ from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, OutputError, Unreadable
 from nsyswrap.base.files import is_lock_file, is_locked, read_json, typed, why
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.run_folder import (
     BATCH,
     CLAIM,

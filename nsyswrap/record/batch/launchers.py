@@ -10,9 +10,9 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from nsyswrap.base.errors import Unavailable
+from nsyswrap.base.records import dataclass
 
 START_VARIABLE = "NSYSWRAP_START_RANK"  # JSON: the words that start Python in the container of the ranks
 INPUT_VARIABLE = "NSYSWRAP_ENDS_WITH_INPUT"  # set for ranks that are to end when their stdin closes

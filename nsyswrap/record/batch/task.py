@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -12,6 +12,7 @@ from nsyswrap.base.errors import OutputError
 from nsyswrap.base.files import read_json, typed, why
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.options import RecordingOptions
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.run_folder import SOURCES, SPEC, existing, program_word
 
 with lazy_imports():  # a run of a batch needs it not

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.run_facts import Gpu
 
 LIBRARY = "libnvidia-ml.so.1"

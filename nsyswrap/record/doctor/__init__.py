@@ -18,7 +18,6 @@ import tempfile
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -29,6 +28,7 @@ from nsyswrap.base.errors import CommandHint, NsyswrapError, Unavailable
 from nsyswrap.base.nsys import find
 from nsyswrap.base.nsys.find import Nsys
 from nsyswrap.base.nsys.options import FIRST_GOOD_NSYS, LAST_SILENT_NSYS, SILENT_NVTX
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.run_tool import fault_of, run_tool
 from nsyswrap.base.text import clip
 from nsyswrap.record import conditions, nvcc, pythons, scenarios

@@ -10,12 +10,12 @@ import socket
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from nsyswrap.base.check import Check
 from nsyswrap.base.constants import FIRST_NSYS
 from nsyswrap.base.nsys.find import Nsys
+from nsyswrap.base.records import dataclass
 from nsyswrap.record import gpus, outcome, proc
 from nsyswrap.record.conditions import file_system_of, is_network, mounts
 from nsyswrap.record.gpus import NO_LIBRARY, Devices

@@ -12,7 +12,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Generic, NamedTuple, TypeVar
 
@@ -21,6 +21,7 @@ from nsyswrap.analysis.judged_process import main_steps
 from nsyswrap.analysis.kernel_names import distinct_names
 from nsyswrap.analysis.no_gpu_work import has_gpu_work
 from nsyswrap.analysis.ranks.job import RankJob
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.text import counted, printable, shorten_all, without_folders
 from nsyswrap.base.units import Unit, duration, human, moment
 from nsyswrap.capture.capture import Capture

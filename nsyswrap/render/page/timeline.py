@@ -22,7 +22,6 @@ import base64
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -38,6 +37,7 @@ from nsyswrap.analysis.kernel_names import distinct_names
 from nsyswrap.analysis.range_tree.tree import call_paths
 from nsyswrap.analysis.steps import Steps
 from nsyswrap.base.constants import MISSING
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.units import Unit, human
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import NOTHING, IntervalSet, union

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from operator import itemgetter
@@ -17,6 +16,7 @@ from nsyswrap.analysis.gpu_operations import KINDS, names_of_kind
 from nsyswrap.analysis.names import name_codes
 from nsyswrap.analysis.peaks import kernel_kinds
 from nsyswrap.base.constants import MISSING
+from nsyswrap.base.records import dataclass
 from nsyswrap.capture import schema
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import ID_MASK, PID_SHIFT

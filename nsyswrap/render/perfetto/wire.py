@@ -7,12 +7,13 @@ like a cell in a table, and the bytes that count, read row by row, are the messa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from nsyswrap.base.records import dataclass
 
 VARINT, FIXED64, BYTES = 0, 1, 2  # types on the wire
 _PAYLOAD, _MORE, _SHIFT = 0x7F, 0x80, 7

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.run_folder import program_word
 from nsyswrap.base.text import unknown
 from nsyswrap.reports import find_report

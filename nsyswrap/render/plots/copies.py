@@ -9,7 +9,7 @@ memory bandwidth for copies inside the GPU.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import rows_by
 from nsyswrap.analysis.transfers import MEMSET_KIND, TIMED, gpu_memory, per_s, timed, transfers
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.units import Unit, duration, human
 from nsyswrap.capture.capture import Capture
 from nsyswrap.render.colors import MEMSET, copy_color

@@ -8,7 +8,6 @@ that share a spot are one point, which is more opaque.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.launch_bound import LaunchCost, judged_launches, launch_cost_of
 from nsyswrap.analysis.launches import launches_of
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.capture.capture import Capture

@@ -8,7 +8,6 @@ kernel left of where they meet is bound by memory, the others by computing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 
 from nsyswrap.base.errors import NotInCapture
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, human, percent
 from nsyswrap.capture.capture import Capture

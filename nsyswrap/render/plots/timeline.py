@@ -10,7 +10,7 @@ all host events.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import groupby, zip_longest
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.judged_process import main_steps
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.units import duration, moment, percent
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import overlap, union

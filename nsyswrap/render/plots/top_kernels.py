@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.kernel_names import OTHER, distinct_names
 from nsyswrap.analysis.names import name_codes
 from nsyswrap.analysis.peaks import kernel_kinds
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, duration, human, percent
 from nsyswrap.capture.capture import Capture

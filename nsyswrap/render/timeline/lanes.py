@@ -12,7 +12,7 @@ of a lane are in drawing order: by start, and of equal starts the outer one firs
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from heapq import heappop, heappush
 from itertools import islice
@@ -49,6 +49,7 @@ from nsyswrap.analysis.peaks import kernel_kinds
 from nsyswrap.analysis.steps import steps_of
 from nsyswrap.analysis.usage import PINNED_MEMORY, gpu_metrics_of, memory_use_of, nvml_curves_of
 from nsyswrap.base.constants import MISSING
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.units import duration
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import IntervalSet, intersection, union

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from nsyswrap.analysis.answer import Answer
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.text import clip, screen_width, wrap
 from nsyswrap.reports.figures import SentenceFigure
 from nsyswrap.reports.wording.states import OTHER_NAME

@@ -22,7 +22,7 @@ import math
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -45,6 +45,7 @@ from nsyswrap.analysis.compare.stored_names import public, stored_command, store
 from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError
 from nsyswrap.base.files import head, read_json, typed, why
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.version import version
 from nsyswrap.reports.compare.tables import key_detail
 from nsyswrap.reports.table import Column, Schema, Table, table_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from nsyswrap.analysis.compare.judgement import is_about_the_clock
 from nsyswrap.analysis.compare.model import (
@@ -16,6 +15,7 @@ from nsyswrap.analysis.compare.model import (
     Pair,
 )
 from nsyswrap.analysis.steps.occurrences import is_range
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.text import counted, printable, shorten_all
 from nsyswrap.base.units import duration
 from nsyswrap.reports.compare.tables import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from nsyswrap.base import paths
 from nsyswrap.base.errors import UNREADABLE, CaptureError, UnreadCapture, UsageError, not_read, nothing_read
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.recent_runs import is_rank
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.run_folder import BATCH
 from nsyswrap.base.text import printable, replaced_note, shortest_labels, unknown
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.records import dataclass
 
 with lazy_imports():  # names are looked up before a program runs
     from nsyswrap.analysis.ranks import job as ranks_job

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from nsyswrap.analysis.compare.comparability import RANKED, differing, machine_o
 from nsyswrap.analysis.compare.model import Setup
 from nsyswrap.base.constants import NS_PER_S
 from nsyswrap.base.errors import UsageError
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.text import shorten_all, unknown
 from nsyswrap.base.units import Unit, human
 from nsyswrap.reports.runs.tables import FIGURES, LABEL, Parameters, combination, figures, text_of

@@ -11,7 +11,7 @@ import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import CaptureError, NotInCapture, OutputError, Unreadable, UsageError
 from nsyswrap.base.files import LARGE_BYTES, read_json, typed, why
 from nsyswrap.base.recent_runs import program_of
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.run_folder import DIGEST, RunFolder, run_of
 from nsyswrap.base.units import Number, Unit
 from nsyswrap.base.version import version

@@ -8,7 +8,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -18,6 +17,7 @@ from nsyswrap.base import paths, run_facts
 from nsyswrap.base.errors import CaptureError, Unreadable, UsageError
 from nsyswrap.base.files import RECORDINGS, read_json, typed, why
 from nsyswrap.base.recent_runs import is_rank, is_repeat, program_of
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.run_facts import conditions_of
 from nsyswrap.base.run_folder import (
     BATCH,

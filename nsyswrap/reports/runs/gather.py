@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from itertools import chain
 from multiprocessing.connection import wait
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from nsyswrap.analysis.compare.model import Setup
 from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, NsyswrapError, OutputError, Unreadable, UnreadCapture
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.run_folder import DIGEST, EXPORT, FILES, SPEC, cache_dir
 from nsyswrap.base.units import Number
 from nsyswrap.base.version import names_code, version

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
@@ -12,6 +11,7 @@ from nsyswrap.analysis.compare.model import WHOLE_RUN, Key, RowFigures, RunFigur
 from nsyswrap.analysis.compare.step_rows import BUSY, PROGRAM
 from nsyswrap.analysis.step_budget import BUSY as BUSY_STATES
 from nsyswrap.base.errors import CaptureError, NotInCapture, UsageError
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.text import printable
 from nsyswrap.base.units import Unit
 from nsyswrap.base.version import version

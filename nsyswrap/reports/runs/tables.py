@@ -10,12 +10,13 @@ import json
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timezone
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.constants import NS_PER_S
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.run_facts import bare_run_of
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ from nsyswrap.analysis.kernel_names.classes import parse
 from nsyswrap.analysis.kernel_names.readable import readable
 from nsyswrap.analysis.program_language import CUDA, PYTORCH
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.text import shorten
 from nsyswrap.base.units import duration, percent
 from nsyswrap.reports.wording.languages import in_language

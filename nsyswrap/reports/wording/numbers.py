@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from nsyswrap.analysis.kernel_names.readable import readable
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, duration, human, percent
 

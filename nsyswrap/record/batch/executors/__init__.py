@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from nsyswrap.base.errors import Unavailable
+from nsyswrap.base.records import dataclass
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from math import prod
 from pathlib import Path, PurePath
@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 from nsyswrap.base.errors import PlanError, UsageError
 from nsyswrap.base.nsys.options import RecordingOptions, check_trace
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.run_folder import Share, program_name
 from nsyswrap.record import nvcc as compiler
 from nsyswrap.record.batch.launchers import NAMES

@@ -8,7 +8,6 @@ import math
 import re
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple, NoReturn
 from nsyswrap.base.errors import PlanError
 from nsyswrap.base.files import read_toml, why
 from nsyswrap.base.nsys.options import IN_PLANS, OPTIONS
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.text import did_you_mean
 from nsyswrap.record.batch.task import Scalar
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from nsyswrap.analysis.ranks.job import RankJob, offsets_ns
 from nsyswrap.analysis.ranks.members import places
 from nsyswrap.analysis.ranks.waiting import RankedRanges, judged_steps, step_times, steps
 from nsyswrap.base.errors import NotInCapture
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import duration, percent
 from nsyswrap.capture.intervals import union

@@ -12,11 +12,11 @@ import re
 import subprocess
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
 from nsyswrap.base.errors import Unavailable
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.run_tool import PrintedTooMuch, fault_of, run_tool
 from nsyswrap.record.batch.executors.slurm.script import MARGIN_VARIABLE
 

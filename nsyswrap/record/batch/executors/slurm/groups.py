@@ -6,10 +6,10 @@ They are settings of the table [slurm] of a plan, which sbatch gets unchanged. S
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import PlanError
+from nsyswrap.base.records import dataclass
 from nsyswrap.record.batch.plan.expand import Plan
 from nsyswrap.record.batch.plan.toml_table import HEAD_KEYS, TomlTable, UnusableValue, as_toml, of_toml
 from nsyswrap.record.batch.task import Scalar, TaskSpec

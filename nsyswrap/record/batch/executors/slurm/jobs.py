@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import OutputError, Unreadable
 from nsyswrap.base.files import read_json, tail, typed
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.run_folder import BATCH, RUNS, Status, existing
 from nsyswrap.base.text import counted
 from nsyswrap.record.batch.executors.slurm import commands

@@ -11,11 +11,12 @@ import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from nsyswrap.base.errors import OutputError, Unavailable
 from nsyswrap.base.files import head, small_file
+from nsyswrap.base.records import dataclass
 from nsyswrap.base.run_folder import existing
 from nsyswrap.base.text import printable
 from nsyswrap.record.batch.executors import BatchRequest, Blocks
