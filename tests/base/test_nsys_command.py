@@ -3,13 +3,14 @@
 import shutil
 import sqlite3
 import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from nsyswrap.base.nsys import command as nsys
-from nsyswrap.base.nsys.find import Nsys
+from nsyswrap.base.nsys.find import Nsys, find_nsys
 from nsyswrap.base.nsys.options import RecordingOptions
 
 COMPLETE = Path(__file__).resolve().parents[2] / "nsyswrap" / "recorded" / "add" / "grid" / "report.sqlite"
@@ -67,8 +68,23 @@ def test_what_to_trace() -> None:
 def test_stacks_of_python_need_those_of_calls_and_samples_of_the_cpu() -> None:
     assert argv(RecordingOptions(python_lines=True)) == [
         *("--stats=true", ALWAYS[0], "--sample=process-tree", ALWAYS[2]),
-        *("--cudabacktrace=kernel:0,memory:0,sync:0", "--python-backtrace=cuda"),
+        *("--cudabacktrace=all:0", "--python-backtrace=cuda"),
     ]
+
+
+@pytest.mark.nsys
+@pytest.mark.usefixtures("nsys")
+def test_nsys_takes_the_stacks_of_all_calls(tmp_path: Path) -> None:
+    options, program = RecordingOptions(python_lines=True, stats=False), [sys.executable, "-c", "pass"]
+    command = nsys.profile_argv(find_nsys()[0], options, tmp_path / "report", program)
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    if done.returncode:
+        pytest.skip(f"this machine does not let nsys sample the CPU: {done.stdout}{done.stderr}")
+    with closing(sqlite3.connect(tmp_path / "report.sqlite")) as export:
+        told = dict(export.execute("SELECT name, value FROM META_DATA_CAPTURE"))
+    taken = {name.rpartition(":COLLECT_")[2]: value for name, value in told.items()}
+    kinds = ("KERNEL", "MEMORY", "SYNCHRONOIZATION", "PYTHON")  # as nsys spells them
+    assert [taken[f"{kind}_BACKTRACES"] for kind in kinds] == ["true"] * len(kinds)
 
 
 @pytest.mark.parametrize(

@@ -104,8 +104,9 @@ _FAULTS = (
     (r".*(?:Importation|Exportation) (?:failed|error).*", "nsys says: {}", ""),
 )
 _NO_SAMPLES = ("--sample=none", "--cpuctxsw=none")
-# nsys takes Python stacks only with those of CUDA calls, and these only while it samples the CPU.
-_CALLS = "--cudabacktrace=kernel:0,memory:0,sync:0"  # those that take at least 0 ns
+# nsys takes Python stacks only with those of CUDA calls, and these only while it samples the CPU. Of kinds in
+# a list, such as kernel:0,sync:0, it heeds the last one alone.
+_CALLS = "--cudabacktrace=all:0"  # those that take at least 0 ns
 _PYTHON_LINES = ("--sample=process-tree", "--cpuctxsw=none", _CALLS, "--python-backtrace=cuda")
 _PROGRESS = re.compile(r"\[\d+/\d+\] \[[^\]]*?(\d+)%\s*\] \S*?\.(nsys-rep|sqlite)")
 _WITHOUT_MEANING = re.compile(r"Generat(ing '|ed:)|\[\d+/\d+\] |Collecting data|\s|Please refer to|https://")
