@@ -2,7 +2,8 @@
 
 A stack is the payload of an NVTX mark that begins with the call, on its thread. Payloads are in an export
 only with --include-blobs. Autograd runs a backward pass on a thread without Python, while the thread that
-called it waits: a call of such a thread counts for the stack that its process took last.
+called it waits: a call of such a thread counts for the stack that its process took last. That needs the
+stacks of launches: those of calls that wait alone do not tell where a program is.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import rows_by
+from nsyswrap.analysis.names import CLASSES, LAUNCH, call_classes
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.export import Export
 from nsyswrap.capture.open import open_export
@@ -29,6 +31,7 @@ _LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib(?:64)?/python3[.\d]*/|^<(?
 _HEADER = struct.Struct("<32x12xI")  # of nsys, then of the stack with the number of its frames
 _FRAME = struct.Struct("<2QI4x")  # ids of function and file, line
 _MOST = 300_000  # stacks: 100 MB
+_DRAIN = ("drain", "/nsyswrap_hook/steps.py")  # where nsyswrap waits for the GPU at the ends of --steps
 
 
 class Frame(NamedTuple):
@@ -94,6 +97,8 @@ def call_sites_of(whole: Capture) -> CallSites | None:
     met = np.sort(np.concatenate(used))
     if not len(met):
         return None
+    launches = traced & (call_classes(whole) == CLASSES.index(LAUNCH))
+    met = met[np.isin(thread[met] & PROCESS_MASK, tid[launches] & PROCESS_MASK)]
     by_process = rows_by(thread[met] & PROCESS_MASK)
     for (number,), calls in by_thread.items():
         rows = met[by_process.get((number & PROCESS_MASK,), used[0])]
@@ -121,7 +126,8 @@ def _marks(export: Export) -> Iterator[tuple[int, int, tuple[Frame, ...]]]:
         if is_whole and isinstance(start, int) and isinstance(thread, int):
             if body not in known:
                 known[body] = tuple(_frames(export.strings, body))
-            yield start, thread, known[body]
+            if not any(at.function == _DRAIN[0] and at.file.endswith(_DRAIN[1]) for at in known[body]):
+                yield start, thread, known[body]
 
 
 def _frames(strings: dict[int, str], body: bytes) -> Iterator[Frame]:

@@ -11,11 +11,13 @@ from report_tables import values_of
 from table_folders import as_arrow, as_parquet
 from tiny_export import Row, call, kernel, nvtx, opened
 
+import nsyswrap
 from nsyswrap.api import CaptureReader, open_capture
 from nsyswrap.capture.redact import redact
 
 REPORT = "python_calls"
 RECORDED = Path(__file__).parents[2] / "data" / "python_lines" / "report.sqlite.xz"
+HOOK = Path(nsyswrap.__file__).parent / "record" / "in_program" / "hook" / "nsyswrap_hook" / "steps.py"
 TORCH = "/venv/lib/python3.12/site-packages/torch/nn/functional.py"
 STRINGS = {
     1: "linear",
@@ -109,13 +111,35 @@ def test_a_payload_that_begins_with_no_call_is_no_stack(tmp_path: Path) -> None:
 def test_a_thread_without_python_has_the_line_that_its_process_came_to(tmp_path: Path) -> None:
     """As in a backward pass: the thread that called it waits meanwhile."""
     rows = [
-        *(stack(10, blob(*LAYER)), call("cudaMemsetAsync", 10, 20, 1)),
+        *(stack(10, blob(*LAYER)), call("cudaLaunchKernel", 10, 20, 1)),
         *(call("cudaLaunchKernel", 5, 8, 2, tid=OTHER_THREAD), kernel("before", 30, 40, 2)),
         *(call("cudaLaunchKernel", 40, 50, 3, tid=OTHER_THREAD), kernel("behind", 60, 70, 3)),
     ]
     assert lines(read(tmp_path, *rows), "name", "site", "innermost") == [
         ("behind", "train.py:7 in train", None)
     ]
+
+
+def test_stacks_of_waits_alone_do_not_tell_where_a_thread_without_python_is(tmp_path: Path) -> None:
+    """The program can have left the line of its last wait long ago."""
+    rows = [
+        *(stack(10, blob(*LAYER)), call("cudaMemcpyAsync", 10, 20, 1)),
+        *(call("cudaLaunchKernel", 30, 40, 2), call("cudaLaunchKernel", 50, 60, 3, tid=OTHER_THREAD)),
+        *(kernel("forward", 40, 50, 2), kernel("backward", 60, 70, 3)),
+    ]
+    assert lines(read(tmp_path, *rows), "kind", "site") == [("wait", "train.py:7 in train")]
+
+
+def test_where_nsyswrap_waits_is_no_line_of_the_program(tmp_path: Path) -> None:
+    """It waits for the GPU at both ends of --steps."""
+    assert "\ndef drain(" in HOOK.read_text()
+    strings = {**STRINGS, 8: "drain", 9: str(HOOK)}
+    rows = [
+        *(stack(10, blob(*LAYER)), call("cudaLaunchKernel", 10, 20, 1), kernel("k", 30, 40, 1)),
+        *(stack(50, blob((8, 9, 116), (3, 4, 9))), call("cudaDeviceSynchronize", 50, 60, 2)),
+    ]
+    found = lines(read(tmp_path, *rows, strings=strings), "kind", "site")
+    assert found == [("kernel", "train.py:7 in train")]
 
 
 def test_calls_that_wait_have_their_time_on_the_host(tmp_path: Path) -> None:
