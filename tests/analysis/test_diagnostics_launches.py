@@ -90,11 +90,11 @@ def test_launches_whose_work_is_missing(tmp_path: Path) -> None:
         *launch(4, 200),
         call("cuLaunchKernelEx", 300, 310, 5),  # after the last
         *(call("cudaLaunchHostFunc", 320, 330, 6), call("cudaMemcpy", 340, 350, 7)),  # launch nothing
-        call("cudaGraphLaunch_v10000", 400, 410, 8),
-        graph(150, 160, 8),  # whole graphs are work
+        call("cudaGraphLaunch_v10000", 140, 145, 8),
+        graph(150, 350, 8),  # whole graphs are work, and end late
     )
     lost = "3 launch calls without recorded work (2 cudaLaunchKernel, 1 cuLaunchKernelEx)"
-    late = "1 of them after the last recorded work of their process"
+    late = "1 of them after the last call of their process with recorded work"
     cause = "recording probably ended before the work ran"
     assert found(capture, "launches without work") == [("warning", 3, None, f"{lost}, {late}: {cause}")]
 

@@ -115,18 +115,22 @@ def _capturing(capture: Capture, calls: Calls, rows: NDArray[Any]) -> NDArray[An
 
 
 def _not_recorded(capture: Capture, calls: Calls, rows: NDArray[Any]) -> Numbers:
-    """Count the calls by function, and those after the last recorded work of their process."""
+    """Count the calls by function, and those after the last call of their process with recorded work."""
     names = Counter(strip_version(capture.text(i)) for i in calls["name"][rows].tolist())
     return {"functions": names.most_common(3), "late": marked(_after_all_work(capture, calls, rows))}
 
 
 def _after_all_work(capture: Capture, calls: Calls, rows: NDArray[Any]) -> NDArray[Any]:
-    """Mark the calls that began after the start of the last recorded operation of their process."""
-    every = gpu_operations_of(capture.whole)
+    """Mark the calls that began after the last call of their process whose work is recorded.
+
+    That work can end much later: a GPU has a queue. Work without a call counts with its own start.
+    """
+    every, began = gpu_operations_of(capture.whole), capture.whole.columns("api", "start_ns")["start_ns"]
+    queued = np.where(every.call >= 0, began[every.call], every.start_ns)
     processes, after = global_process_ids(calls["global_tid"][rows]), np.zeros(len(rows), dtype=bool)
     for process in every.processes:
         mine = (processes == process) | (process == MISSING)
-        after |= mine & (calls["start_ns"][rows] >= every.start_ns[every.global_pid == process].max())
+        after |= mine & (calls["start_ns"][rows] >= queued[every.global_pid == process].max())
     return after
 
 

@@ -118,12 +118,12 @@ def _api_result(of: str) -> Words:
 
 
 def _launches_lost(n: Numbers) -> str:
-    """Name the functions called, and count the calls after the last recorded work of their process."""
+    """Name the functions called, and count the calls after the last one with recorded work."""
     listed = ", ".join(f"{count:,} {name}" for name, count in n["functions"])
     lost = f"{counted(n['count'], 'launch calls')} without recorded work ({listed})"
     if not n["late"]:
         return f"{lost}: events were dropped or removed"
-    after = f"{_of_them(n['late'], n['count'])} after the last recorded work of their process"
+    after = f"{_of_them(n['late'], n['count'])} after the last call of their process with recorded work"
     return f"{lost}, {after}: recording probably ended before the work ran"
 
 
