@@ -169,12 +169,11 @@ def _verdict(head: str, answer: Answer) -> str:
         window = duration(max(device.window_ns for device in answer.devices))
         where = " from first to last GPU operation" if answer.scope == "whole capture" else ""
         return f"{window}{where}"
-    before, less = (f"{repeated(steps.count, steps.label, name)} " for name in ("repeated steps", "steps"))
     total = f" ({duration(steps.mean_ns * steps.count)})"
     each = "" if _skewed(steps) else f", {duration(steps.mean_ns)} each"
-    label = printable(steps.label.short)
-    texts = [f"{count}{label}{each}{more}" for count in (before, less) for more in (total, "")]
-    columns = room("verdict") - len(f"{head}: ")
+    names = _repeated(steps.count, steps.label)
+    texts = [f"{before}{label}{each}{more}" for before, label in names for more in (total, "")]
+    columns, (before, label) = room("verdict") - len(f"{head}: "), names[-1]
     short = f"{before}{shorten(label, columns - len(before) - len(each))}{each}"
     return first_fitting([*texts, short], columns)
 
@@ -605,9 +604,14 @@ def start_up_lines(answer: Answer) -> Iterator[AnswerLine]:
     yield AnswerLine(first_fitting(texts, room("fact")), "fact")
 
 
-def repeated(count: int, label: LoopLabel, steps: str = "repeated steps") -> str:
-    """Return how often something repeats: a range or an optimizer step, or a sequence of GPU operations."""
-    return f"{counted(count, steps)} of" if label.kind == "work" else f"{count:,} x"
+def _repeated(count: int, label: LoopLabel) -> list[tuple[str, str]]:
+    """Return how often something repeats and what, in ever fewer words for GPU operations."""
+    name = printable(label.short)
+    if label.kind != "work":
+        return [(f"{count:,} x ", name)]
+    least = name.replace("GPU operations", "operations")
+    steps = f"{counted(count, 'steps')} of "
+    return [(f"{counted(count, 'repeated steps')} of ", name), (steps, name), (steps, least)]
 
 
 def loop_lines(answer: Answer) -> Iterator[AnswerLine]:
@@ -625,13 +629,14 @@ def loop_lines(answer: Answer) -> Iterator[AnswerLine]:
 
 
 def _loop_line(loop: OtherLoop, report: str) -> AnswerLine:
-    label = printable(loop.label.short)
-    each = f", {duration(loop.mean_ns)} each"
+    each = f", mean {duration(loop.mean_ns)}"  # one slow step can be most of it
     busy = f": GPU busy {whole_percent(loop.busy_percent)}"
     total = f" ({duration(loop.count * loop.mean_ns)})"
-    before = f"Another loop: {repeated(loop.count, loop.label)} "
+    names = [(f"Another loop: {before}", label) for before, label in _repeated(loop.count, loop.label)]
+    before, label = names[-1]
     columns = room("fact") - len(AnswerLine(f"{before}{each}{busy}", "fact", report=report).text)
-    texts = [f"{before}{label}{each}{total}{busy}", f"{before}{shorten(label, columns)}{each}{busy}"]
+    texts = [f"{''.join(names[0])}{each}{total}{busy}", *(f"{''.join(name)}{each}{busy}" for name in names)]
+    texts.append(f"{before}{shorten(label, columns)}{each}{busy}")
     return first_line([AnswerLine(text, "fact", report=report) for text in texts])
 
 

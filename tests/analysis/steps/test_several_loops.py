@@ -244,7 +244,7 @@ def test_the_screen_names_each_loop(tmp_path: Path) -> None:
     assert loop.busy_percent == 100 * 2000 / loop.mean_ns
     assert loop.gpu_percent == 100 * 24 * 2000 / (48 * 6000 + 24 * 2000)
     [line] = loop_lines(answer)
-    assert str(line) == "Another loop: 24 x 'eval', 4.98 µs each (120 µs): GPU busy 40 % (-r loops)"
+    assert str(line) == "Another loop: 24 x 'eval', mean 4.98 µs (120 µs): GPU busy 40 % (-r loops)"
 
 
 def variants(count: int, *, with_other: bool = False) -> Drawing:

@@ -10,7 +10,7 @@ from conftest import Cli
 from rich.cells import cell_len
 from tiny_export import call, kernel, nvtx, opened, write
 
-from nsyswrap.analysis.answer import Answer
+from nsyswrap.analysis.answer import Answer, OtherLoop
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.steps.occurrences import LoopLabel
 from nsyswrap.api import CaptureReader
@@ -177,6 +177,15 @@ def test_mean_and_median_that_differ(capture: CaptureReader) -> None:
     ]
     even = answer(steps=steps(mean_ns=2.0 * MS, median_ns=1.9 * MS))
     assert "2.00 ms each" in lines(capture, even)[0]
+
+
+@pytest.mark.parametrize(("count", "named"), [(464, "GPU operations"), (20_078, "operations")])
+def test_a_sequence_of_operations_keeps_its_words(capture: CaptureReader, count: int, named: str) -> None:
+    label = LoopLabel.of_sequence(40)
+    one = answer(steps=steps(label=label, count=count, mean_ns=2.51 * MS, median_ns=2.51 * MS))
+    first, *more = lines(capture, replace(one, other_loops=(OtherLoop(label, 464, 0.564 * MS, 3, 0.4),)))
+    assert first == f"GPU busy 15 % of the steady part: {count:,} steps of 40 {named}, 2.51 ms each"
+    assert "Another loop: 464 steps of 40 operations, mean 564 µs: GPU busy 3 % (-r loops)" in more
 
 
 def test_without_a_steady_part(capture: CaptureReader) -> None:

@@ -67,7 +67,7 @@ def test_prefill_and_decode(tmp_path: Path) -> None:
     assert warm_up["steps"] is None
     assert warm_up["gpu_time_percent"] == pytest.approx(100 * 600 / GPU_NS)
     [line] = loop_lines(answer_of(capture))
-    assert str(line) == "Another loop: 12 x 'prefill', 4.00 µs each (48.0 µs): GPU busy 88 % (-r loops)"
+    assert str(line) == "Another loop: 12 x 'prefill', mean 4.00 µs (48.0 µs): GPU busy 88 % (-r loops)"
 
 
 def test_the_closing_sentence_is_about_the_judged_loop(tmp_path: Path) -> None:
