@@ -62,16 +62,20 @@ class _Spent(NamedTuple):
     def of_means(cls, seconds: NDArray[Any], power_w: NDArray[Any], counted: float | None) -> _Spent | None:
         """Return the energy by samples of the mean power of the last second; None with too few of them.
 
-        Each mean is the difference of the energy at its time and a second before. Before the first sample
-        the power is taken to be that of the sample.
+        Each mean is the difference of the energy at its time and a second before. How a second was spent
+        that begins such a row is not known: it is the one in which the means differ least, and is taken
+        to have had the same power all the time. As the recording begins, another program can just end.
         """
         if not _in_order(seconds):
             return None
         at = np.arange(seconds[0], seconds[-1], 1 / _A_SECOND)
         means = np.interp(at, seconds, power_w)
         by_second = np.pad(means, (0, -len(means) % _A_SECOND)).reshape(-1, _A_SECOND).cumsum(axis=0)
-        first = means[0] * (np.arange(len(means)) % _A_SECOND) / _A_SECOND
-        joules = by_second.ravel()[: len(means)] + first
+        joules, steady = by_second.ravel()[: len(means)], _steadiest_second(means)
+        since = joules[steady] - joules[steady[-1]] - means[steady[-1]] * (steady - steady[-1]) / _A_SECOND
+        shift = np.zeros(_A_SECOND)
+        shift[steady % _A_SECOND] = since
+        joules = joules - shift[np.arange(len(means)) % _A_SECOND]
         return cls(at, joules - joules[0], counted)
 
     def within(self, start: NDArray[Any], end: NDArray[Any]) -> float:
@@ -83,6 +87,13 @@ class _Spent(NamedTuple):
         """Return the time of these intervals that lies between samples."""
         clipped = (np.clip(times, *self.seconds[[0, -1]]) for times in (end, start))
         return float(np.subtract(*clipped).sum())
+
+
+def _steadiest_second(means: NDArray[Any]) -> NDArray[Any]:
+    """Return the positions of the second of means that differ least, of the first one if several do."""
+    windows = np.lib.stride_tricks.sliding_window_view(means, min(_A_SECOND + 1, len(means)))
+    last = int(np.ptp(windows, axis=1).argmin()) + windows.shape[1] - 1
+    return np.arange(max(last - _A_SECOND + 1, 0), last + 1)
 
 
 def _in_order(seconds: NDArray[Any]) -> bool:

@@ -44,6 +44,16 @@ def test_means_of_the_last_second_tell_the_energy_of_a_part(tmp_path: Path) -> N
     assert lines(capture) == ["Energy about 2.09 kJ a run: mean power 600 W"]
 
 
+def test_what_ran_as_the_recording_began_does_not_count_later(tmp_path: Path) -> None:
+    # 700 W until 0.5 s before the first sample, then 100 W; 600 W from 0.5 s on, with the work.
+    idle = [max(700 - 600 * (ms + 500) / 1000, 100) for ms in range(0, 501, 100)]
+    means = [*idle, *(100 + 500 * min((ms - 500) / 1000, 1) for ms in range(600, 4001, 100))]
+    work = kernel("k", 500 * MS, 3200 * MS)  # 2.7 s: what is wrong in each second does not cancel out
+    known = energy(recorded(tmp_path / "run", [work], sampled(*means, every_ms=100)))
+    assert known is not None
+    assert known.mean_power_w == about(600)
+
+
 def test_power_of_the_moment_is_taken_as_it_is(tmp_path: Path) -> None:
     # 100 W at 0 s, 300 W from 1 s on: 200 J in the first second, half of it before the work; then 300 W.
     capture = recorded(tmp_path / "run", [WORK, A100], sampled(100, 300, 300, 300, 300))
