@@ -30,10 +30,11 @@ FIXTURES = {GPU: ("nsys",), NSYS: ("nsys",), TORCH: ("nsys", "torch")}
 TRAIN = """
 import torch
 
-model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1)).to(device)
 optimizer = torch.optim.SGD(model.parameters())
 for _ in range(16):
-    model(torch.ones(4, 8)).sum().backward()
+    model(torch.ones(4, 8, device=device)).sum().backward()
     optimizer.step()
 """
 
@@ -125,10 +126,18 @@ def test_a_command_works(command: Command, checkout: Path) -> None:
 def test_a_command_that_records_works(command: Command, bare: Path, request: pytest.FixtureRequest) -> None:
     for fixture in FIXTURES[command.needs]:
         request.getfixturevalue(fixture)
-    # Without steps to count any program will do, and PyTorch takes seconds to load in each rank.
-    (bare / "train.py").write_text(TRAIN if "--steps" in command.line else "print('trained')\n")
-    done = shell(command.line, bare)
-    assert done.returncode == 0, done.stderr
+    for line in (*command.after, command.line):
+        # Without steps to count any program will do, and PyTorch takes seconds to load in each rank.
+        (bare / "train.py").write_text(TRAIN if "--steps" in line else "print('trained')\n")
+        done = shell(line, bare)
+        assert done.returncode == 0, done.stderr
+
+
+def test_what_shows_a_recording_comes_after_it() -> None:
+    recording = [command for command in COMMANDS if command.needs in FIXTURES]
+    shown = [command for command in recording if command.line.startswith("nsyswrap report ")]
+    assert shown
+    assert all(re.match("nsyswrap (profile|session) ", command.after[0]) for command in shown), shown
 
 
 def test_at_most_one_command_in_ten_is_run_by_no_test() -> None:

@@ -12,10 +12,14 @@ _NEEDS = re.compile(r"#.*?\bneeds ([^;]+)")
 
 
 class Command(NamedTuple):
-    """A line of shell in a page. ``needs`` is what its comment says that it needs, or empty."""
+    """A line of shell in a page. ``needs`` is what its comment says that it needs, or empty.
+
+    ``after`` are the lines above that record what it shows.
+    """
 
     line: str
     needs: str = ""
+    after: tuple[str, ...] = ()
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -31,14 +35,17 @@ def commands(pages: Iterable[Path]) -> list[Command]:
 
 def _of_block(block: str) -> Iterator[Command]:
     """Yield the commands of a block. A comment on the line above a command counts like one behind it."""
-    above = ""
+    above, recorded = "", list[str]()
     for line in block.splitlines():
         if line.startswith("#"):
             above = line
         elif line:
             needs = _NEEDS.search(line) or _NEEDS.search(above)
-            yield Command(line, needs[1].strip() if needs else "")
+            shows = line.startswith("nsyswrap report ") and needs
+            yield Command(line, needs[1].strip() if needs else "", tuple(recorded) if shows else ())
             above = ""
+            if needs:
+                recorded.append(line)
 
 
 def left_out(found: Iterable[Command]) -> list[Command]:
