@@ -256,4 +256,9 @@ def read_batch(folder: Path) -> BatchFile:
 def spec_key(spec: Mapping[str, Any]) -> str:
     """Return a hash of a spec.json without label and timeout. Specs of the same key are the same run."""
     facts = {name: value for name, value in spec.items() if name not in ("label", "timeout_s")}
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+    return checksum(facts)[:16]
+
+
+def checksum(content: Mapping[str, Any]) -> str:
+    """Return a hash of the values, which does not depend on the layout of the file."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -9,7 +9,8 @@ from made_runs import made_side
 
 from fuzz.case import Case, no_problem
 from fuzz.text_mutations import mutation
-from nsyswrap.reports.compare.baseline import baseline_text, checksum
+from nsyswrap.base.run_facts import checksum
+from nsyswrap.reports.compare.baseline import baseline_text
 
 _MARK, _SUM = "nsyswrap_baseline", "sha256"
 _COMMANDS = (

@@ -16,14 +16,13 @@ the values, not of the layout, so formatting the file does no harm.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, field, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -46,6 +45,7 @@ from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError
 from nsyswrap.base.files import head, read_json, typed, why
 from nsyswrap.base.records import dataclass
+from nsyswrap.base.run_facts import checksum
 from nsyswrap.base.version import version
 from nsyswrap.reports.compare.tables import key_detail
 from nsyswrap.reports.table import Column, Schema, Table, table_of
@@ -195,11 +195,6 @@ def _lines(items: Sequence[Mapping[str, object]]) -> str:
     return "[" + ",".join(f"\n{json.dumps(item, separators=(',', ':'))}" for item in items) + "\n]"
 
 
-def checksum(content: Mapping[str, Any]) -> str:
-    """Return a hash of the values, which does not depend on the layout of the file."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
 def _public_run(run: RunFigures) -> RunFigures:
     """Return a run without what says where it ran and as what, beyond what a comparison needs."""
     setup = replace(
@@ -231,7 +226,8 @@ def _stored_row(key: Key, rows: Sequence[RowFigures | None], most: int) -> dict[
         "mean_error": _shared([row and _rounded(row.mean_error, 3) for row in rows]),
     }
     if any(row and row.durations for row in rows):
-        stored["durations"] = [_flat(_fewer(row.durations, most)) if row else [] for row in rows]
+        pairs = [_fewer(row.durations, most) if row else [] for row in rows]
+        stored["durations"] = [list(chain.from_iterable(own)) for own in pairs]
     if any(row and row.aside for row in rows):
         stored["aside"] = [list(row.aside) if row and row.aside else [] for row in rows]
     needed = {"name", "count", "total_ns"}
@@ -268,10 +264,6 @@ def _fewer(durations: Sequence[tuple[int, int]], most: int) -> list[tuple[int, i
         (round(sum(ns * count for ns, count in part) / total), total)
         for part, total in zip(parts, counts, strict=True)
     ]
-
-
-def _flat(durations: Sequence[tuple[int, int]]) -> list[int]:
-    return [number for pair in durations for number in pair]
 
 
 def _stored_run(run: RunFigures) -> dict[str, object]:
@@ -324,37 +316,24 @@ def _side(stored: _Stored) -> Side:
 
 
 def _rows(stored: _StoredRow, runs: int) -> list[RowFigures | None]:
-    counts = _of_each(stored.count, runs)
-    totals = _of_each(stored.total_ns, runs)
-    typical = _of_each(stored.typical_ns, runs)
-    errors = _of_each(stored.error, runs)
-    per_step = _of_each(stored.per_step_ns, runs)
-    sizes = _of_each(stored.size_bytes, runs)
-    clocks = _of_each(stored.clock_mhz, runs)
-    samples = _of_each(stored.clock_samples, runs)
+    figures = (
+        *(stored.count, stored.total_ns, stored.error, stored.clock_samples),
+        *(stored.typical_ns, stored.per_step_ns, stored.size_bytes, stored.clock_mhz),
+        0.0 if stored.group == "total" else stored.mean_error,
+    )
+    columns = [_of_each(figure, runs) for figure in figures]
     durations = [tuple(_paired(flat)) for flat in stored.durations or [[]] * runs]
-    mean_errors = _of_each(0.0 if stored.group == "total" else stored.mean_error, runs)
     asides = stored.aside or [[]] * runs
     if len(durations) != runs or len(asides) != runs:
         raise ValueError(f"{stored.name!r} has figures of another number of runs than {runs}")
-    return [
-        None
-        if counts[i] is None
-        else RowFigures(
-            int(counts[i] or 0),
-            float(totals[i] or 0),
-            typical[i],
-            float(errors[i] or 0),
-            per_step[i],
-            sizes[i],
-            clocks[i],
-            int(samples[i] or 0),
-            durations[i],
-            mean_errors[i],
-            _aside(asides[i]) if asides[i] else None,
-        )
-        for i in range(runs)
-    ]
+    rows: list[RowFigures | None] = []
+    for count, total, error, samples, typical, per_step, size, clock, mean_error, pairs, aside in zip(
+        *columns, durations, asides, strict=True
+    ):
+        known = (typical, float(error or 0), per_step, size, clock, int(samples or 0), pairs, mean_error)
+        aside_steps = _aside(aside) if aside else None
+        rows.append(None if count is None else RowFigures(count, float(total or 0), *known, aside_steps))
+    return rows
 
 
 def _of_each(value: Any, runs: int) -> list[Any]:  # noqa: ANN401 - Counts or Figures

@@ -6,7 +6,6 @@ The digest of the ranks of a run says how long each waited for the others, and t
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +30,7 @@ from nsyswrap.base.errors import CaptureError, NotInCapture, OutputError, Unread
 from nsyswrap.base.files import LARGE_BYTES, read_json, typed, why
 from nsyswrap.base.recent_runs import program_of
 from nsyswrap.base.records import dataclass
+from nsyswrap.base.run_facts import checksum
 from nsyswrap.base.run_folder import DIGEST, RunFolder, run_of
 from nsyswrap.base.units import Number, Unit
 from nsyswrap.base.version import version
@@ -220,7 +220,7 @@ def write(result: Digest, path: Path, kept: Path | None = None) -> None:
     content = vars(result) | {
         "summaries": {name: vars(summary) for name, summary in result.summaries.items()}
     }
-    facts = {"format": FORMAT, "sha256": _checksum(content), **content}
+    facts = {"format": FORMAT, "sha256": checksum(content), **content}
     text = json.dumps(facts, separators=(",", ":"), ensure_ascii=False) + "\n"
     RunFolder(path.parent).write(path.name, text)
     if kept:
@@ -235,7 +235,7 @@ def read_digest(path: Path) -> Digest:
         made = content.pop("format", None) if isinstance(content, dict) else None
         if type(made) is not int or made not in ((FORMAT,) if content.get("nsyswrap") else _WITHOUT_VERSION):
             raise CaptureError(f"{path} was written by another version of nsyswrap")
-        if made not in _WITHOUT_CHECKSUM and content.pop("sha256", None) != _checksum(content):
+        if made not in _WITHOUT_CHECKSUM and content.pop("sha256", None) != checksum(content):
             raise CaptureError(f"{path} is damaged: its content is not what nsyswrap wrote")
         return typed(Digest, content)
     except (OSError, ValueError) as error:
@@ -255,11 +255,6 @@ def reread_digest(path: Path) -> Digest:
         raise CaptureError(
             f"cannot read {path}: {why(error) if isinstance(error, OSError) else error}"
         ) from None
-
-
-def _checksum(content: Mapping[str, Any]) -> str:
-    """Return a hash of the values, which does not depend on the layout of the file."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def stored(folder: Path) -> Digest | None:
@@ -385,9 +380,7 @@ def rank_digest(paths: Sequence[Path]) -> RankDigest:
         return RankDigest(verdict=f"{_CANNOT_TELL}: {error.message}")
     except NotInCapture:  # no kernel on any rank
         return RankDigest(verdict=f"{_CANNOT_TELL}: no rank has kernels")
-    names = [column.name for column in table.columns]
-    rows: list[dict[str, Any]] = [dict(zip(names, row, strict=True)) for row in table.rows()]
-    figures = {str(row["rank"]): {name: row[name] for name in _FIGURES} for row in rows}
+    figures = {str(row["rank"]): {name: row[name] for name in _FIGURES} for row in table.records()}
     why = "" if table.verdict else f"{_CANNOT_TELL}: {table.notes[-1]}"
     return RankDigest(figures, "; ".join(filter(None, (table.verdict, why, missing_ranks(wanted)))))
 

@@ -17,11 +17,11 @@ from nsyswrap.analysis.compare.stored_names import (
     with_one_name,
 )
 from nsyswrap.base.errors import CaptureError
+from nsyswrap.base.run_facts import checksum
 from nsyswrap.base.version import version
 from nsyswrap.reports.compare.baseline import (
     SIZE,
     baseline_text,
-    checksum,
     is_baseline,
     read_baseline,
     rows_table,
