@@ -117,10 +117,7 @@ CROSS_CHECK = Schema(
 def gpu_by_variant(captures: Mapping[str, Capture]) -> Table:
     """Return kernels, launches and copies of each variant's capture."""
     wanted = [column.name for column in GPU_BYVARIANT.columns[1:]]
-    rows = [
-        (variant, *(totals[name] for name in wanted))
-        for variant, totals in ((variant, gpu_totals(capture)) for variant, capture in captures.items())
-    ]
+    rows = [(label, *map(gpu_totals(capture).get, wanted)) for label, capture in captures.items()]
     return table_of(GPU_BYVARIANT, rows)
 
 
@@ -129,13 +126,7 @@ def timing_by_variant(captures: Mapping[str, Capture], measured: Mapping[str, di
 
     A timing has ``range``, ``operator`` and ``median_us``. A variant without a capture was run without nsys.
     """
-    rows: list[tuple[object, ...]] = []
-    for variant, result in measured.items():
-        phases = _phases(captures[variant]) if variant in captures else {}
-        for timing in result["timings"]:
-            phase_values = phases.get(timing["range"], [None] * len(_PHASE_COLUMNS))
-            rows.append((variant, timing["operator"], timing["median_us"] * 1e3, *phase_values))
-    return table_of(TIMING_BYVARIANT, rows)
+    return _beside(TIMING_BYVARIANT, captures, measured, PHASES, _PHASE_COLUMNS)
 
 
 def audit_by_variant(captures: Mapping[str, Capture], measured: Mapping[str, dict[str, Any]]) -> Table:
@@ -143,13 +134,27 @@ def audit_by_variant(captures: Mapping[str, Capture], measured: Mapping[str, dic
 
     There is a row per verdict, or one without if the variant ran without nsys or the range is not there.
     """
+    return _beside(AUDIT_BYVARIANT, captures, measured, AUDIT, _AUDIT_COLUMNS)
+
+
+def _beside(
+    schema: Schema,
+    captures: Mapping[str, Capture],
+    measured: Mapping[str, dict[str, Any]],
+    report: Report,
+    names: Sequence[str],
+) -> Table:
+    """Return each timing beside the columns of these names in each row that a report has of its range."""
     rows: list[tuple[object, ...]] = []
     for variant, result in measured.items():
-        verdicts = _verdicts(captures[variant]) if variant in captures else {}
+        of_range: dict[object, list[list[object]]] = {}
+        for row in _rows(captures[variant], report) if variant in captures else ():
+            if row.get("phase", STEADY) == STEADY:
+                of_range.setdefault(row["range"], []).append([row[name] for name in names])
         for timing in result["timings"]:
-            rows_of_range = verdicts.get(timing["range"], [[None] * len(_AUDIT_COLUMNS)])
-            rows += [(variant, timing["operator"], timing["median_us"] * 1e3, *row) for row in rows_of_range]
-    return table_of(AUDIT_BYVARIANT, rows)
+            front = variant, timing["operator"], timing["median_us"] * 1e3
+            rows += [(*front, *row) for row in of_range.get(timing["range"], [[None] * len(names)])]
+    return table_of(schema, rows)
 
 
 def profiler_by_variant(captures: Mapping[str, Capture], measured: Mapping[str, dict[str, Any]]) -> Table:
@@ -176,10 +181,7 @@ def profiler_by_variant(captures: Mapping[str, Capture], measured: Mapping[str, 
 def scenario_runs(runs: Sequence[tuple[str, str, str, Capture | None]]) -> Table:
     """Return a row per (scenario, variant, outcome, capture), without totals if there is no capture."""
     names = [column.name for column in _GPU_COLUMNS]
-    rows = []
-    for *labels, capture in runs:
-        totals = gpu_totals(capture) if capture else dict.fromkeys(names)
-        rows.append((*labels, *(totals[name] for name in names)))
+    rows = [(*labels, *map((gpu_totals(capture) if capture else {}).get, names)) for *labels, capture in runs]
     return table_of(SCENARIO_RUNS, rows)
 
 
@@ -207,25 +209,8 @@ def _total_ns(capture: Capture, kind: str) -> int:
     return int(capture.durations(kind).sum()) if capture.has(kind) else 0
 
 
-def _phases(capture: Capture) -> dict[str, list[object]]:
-    """Return the phases of each NVTX range; empty without API calls or ranges."""
-    return {str(row["range"]): [row[name] for name in _PHASE_COLUMNS] for row in _rows(capture, PHASES)}
-
-
-def _verdicts(capture: Capture) -> dict[str, list[list[object]]]:
-    """Return a row per verdict on the steady instances of each NVTX range, as `_phases` does."""
-    verdicts: dict[str, list[list[object]]] = {}
-    for row in _rows(capture, AUDIT):
-        if row["phase"] == STEADY:
-            verdicts.setdefault(str(row["range"]), []).append([row[name] for name in _AUDIT_COLUMNS])
-    return verdicts
-
-
 def _rows(capture: Capture, report: Report) -> list[dict[str, object]]:
-    if report.lacks(capture):
-        return []
-    names = [column.name for column in report.columns]
-    return [dict(zip(names, row, strict=True)) for row in report.make(capture).rows()]
+    return [] if report.lacks(capture) else report.make(capture).records()
 
 
 def _ns(microseconds: float | None) -> float | None:
@@ -240,8 +225,7 @@ def cross_check(
     ``under_nsys`` and ``by_clock`` are what the script measured in the run of the capture and in those
     without nsys. Raises NotInCapture where nsys recorded no kernel of an operation.
     """
-    names = [column.name for column in PHASES.columns]
-    phases = {str(row[0]): dict(zip(names, row, strict=True)) for row in PHASES.make(capture).rows()}
+    phases = {str(row["range"]): row for row in PHASES.make(capture).records()}
     rows: list[tuple[object, ...]] = []
     for timing in under_nsys["timings"]:
         operator, launches = timing["operator"], timing["launches"]
