@@ -144,6 +144,12 @@ def counted(count: int, nouns: str) -> str:
     return f"{count:,} {re.sub(_PLURAL, _singular, nouns) if count == 1 else nouns}"
 
 
+def first_of(texts: Sequence[str], most: int = 3) -> str:
+    """Return the first ``most`` texts, and how many more there are."""
+    more = f" and {len(texts) - most:,} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
+
+
 def replaced_note(count: int) -> str:
     """Return the sentence that so many names are not written as they are."""
     return f"{counted(count, 'names')} written with 'redacted' in place of credentials and of people's names"

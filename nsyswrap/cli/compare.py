@@ -36,13 +36,14 @@ from nsyswrap.cli.options import (
     check_ending,
     csv_safe_option,
     is_given,
-    output_option,
     top_option,
     with_options,
+    written_option,
 )
 from nsyswrap.cli.output import (
     note,
     note_broken,
+    note_problem,
     note_renamed,
     print_data,
     progress_line,
@@ -173,9 +174,10 @@ def _record_each(specs: dict[str, RunSpec], runs: int) -> int:
         status = api.run(spec, callbacks).status
         callbacks = replace(callbacks, broken=lambda _: None, renamed=lambda _: None)  # told once
         if status.exit_code:
-            hint = f"\n  {status.hint}" if status.hint else ""
-            note(f"nsyswrap: {label}: {status.message or outcome_words(status.outcome)}{hint}")
-            _note_output(spec.output)
+            note_problem(f"{label}: {status.message or outcome_words(status.outcome)}", status.hint)
+            for name in (PROGRAM_OUTPUT, PROGRAM_ERRORS):
+                if paths.size(spec.output / name):
+                    note(f"  it printed  {quoted(str(spec.output / name))}")
             if number == 1 or status.outcome not in _LOST:
                 done = spec.output.parent.parent
                 note(f"nsyswrap: the other runs were not started; what is done is in {done}/")
@@ -184,13 +186,6 @@ def _record_each(specs: dict[str, RunSpec], runs: int) -> int:
         elif number == 1:
             _check_gpu_work(spec.output)
     return code
-
-
-def _note_output(folder: Path) -> None:
-    """Name the files with what the program of a run printed."""
-    for name in (PROGRAM_OUTPUT, PROGRAM_ERRORS):
-        if paths.size(folder / name):
-            note(f"  it printed  {quoted(str(folder / name))}")
 
 
 def _check_gpu_work(run: Path) -> None:
@@ -320,11 +315,7 @@ class CompareCommand(HelpCommand):
     },
 )
 @csv_safe_option
-@output_option(
-    "Write into this file; its ending is the format.",
-    metavar="FILE",
-    callback=lambda _context, _option, path: None if str(path) == "-" else path,
-)
+@written_option
 @picture_options
 def command(
     paths: Sequence[str],

@@ -11,7 +11,7 @@ from pathlib import Path
 from nsyswrap.base.errors import CaptureError, NotACapture, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import EXPORT, FILES, REPORT
-from nsyswrap.base.text import natural_key, printable
+from nsyswrap.base.text import first_of, natural_key, printable
 from nsyswrap.cli.output import note, unreadable_noted
 
 with lazy_imports():
@@ -124,8 +124,7 @@ def has_capture(run: Path) -> bool:
 
 def listed(paths: Sequence[Path], most: int = 20) -> str:
     """Return the first ``most`` paths as a text, and how many more there are."""
-    more = f" and {len(paths) - most:,} more" if len(paths) > most else ""
-    return ", ".join(printable(str(path)) for path in paths[:most]) + more
+    return first_of([printable(str(path)) for path in paths], most)
 
 
 def is_batch(paths: Sequence[Path]) -> bool:

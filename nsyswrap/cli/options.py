@@ -93,6 +93,12 @@ def output_option(
     return option(group, f"-o, --output {metavar}", help_text, type=path, **settings)
 
 
+written_option = output_option(  # None is stdout
+    "Write into this file; its ending is the format.",
+    metavar="FILE",
+    callback=lambda _context, _option, path: None if str(path) == "-" else path,
+)
+
 PAGES = (".html", ".htm")
 _OF_NSYS = (".nsys-rep", ".qdrep", ".sqlite")
 # What the ending of a file promises, and the command that writes such a file.

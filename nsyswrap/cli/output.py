@@ -26,6 +26,7 @@ from nsyswrap.base.text import (
     ascii_layout,
     clip,
     counted,
+    first_of,
     is_utf8,
     printable,
     quoted,
@@ -64,7 +65,6 @@ with lazy_imports():  # none of these for --help and completion
 _PIPE_WIDTH = 100  # columns, where there is no terminal to ask
 _LEAST_WIDTH = 40
 _PATIENCE_S = 1.0
-_MOST_SKIPPED = 3  # folders by name
 _CHOICES = {"auto": None, "always": True, "never": False}
 
 
@@ -76,6 +76,11 @@ def say(text: str, *, styled: bool = False) -> None:
 def note(message: str, *, is_command: bool = False) -> None:
     """Print a message on stderr: stdout carries results only. ``is_command``: it is for GitHub's runner."""
     _print(message, sys.stderr, is_command=is_command)
+
+
+def note_problem(message: str, hint: str = "") -> None:
+    """Print what is wrong, and what to do about it on a line of its own."""
+    note(f"nsyswrap: {message}" + (f"\n  {hint}" if hint else ""))
 
 
 def note_remarks(name: object, remarks: Iterable[str]) -> None:
@@ -221,7 +226,7 @@ def wrapped(text: str, indent: int = 0, *, whole_words: bool = False) -> list[st
 
 def note_broken(nsys: Nsys) -> None:
     """Warn of an nsys that does not work and is ignored, and say how to repair it."""
-    note(f"nsyswrap: {nsys.path} is not usable and was ignored: {nsys.fault}\n  {nsys.cure}")
+    note_problem(f"{nsys.path} is not usable and was ignored: {nsys.fault}", nsys.cure)
 
 
 def note_renamed(count: int) -> None:
@@ -240,7 +245,7 @@ def note_not_read(captures: Sequence[UnreadCapture], *, are_ranks: bool = False)
     for number, capture in enumerate(captures, 1):
         is_told = not capture.hint or any(later.hint == capture.hint for later in captures[number:])
         text = printable(capture.named if are_ranks else capture.text)
-        note(f"nsyswrap: {text}" + ("" if is_told else f"\n  {capture.hint}"))
+        note_problem(text, "" if is_told else capture.hint)
 
 
 def progress_line() -> Callable[[str], None]:
@@ -465,9 +470,8 @@ def unreadable_noted() -> Iterator[Skip]:
     finally:
         if skipped:
             places = [path.removeprefix(f"{os.getcwd()}/") for path in skipped]  # noqa: PTH109 - loads nothing
-            more = f" and {len(places) - _MOST_SKIPPED:,} more" if len(places) > _MOST_SKIPPED else ""
             reasons = ", ".join(dict.fromkeys(error.reason for error in skipped.values()))
-            note(f"nsyswrap: left out: {', '.join(places[:_MOST_SKIPPED])}{more} ({reasons})")
+            note(f"nsyswrap: left out: {first_of(places)} ({reasons})")
 
 
 def check_csv_folder(folder: Path | None, *, of_report: bool = True) -> None:

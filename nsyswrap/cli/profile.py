@@ -51,6 +51,7 @@ from nsyswrap.cli.output import (
     make_tables,
     note,
     note_broken,
+    note_problem,
     note_renamed,
     note_silence,
     print_data,
@@ -300,7 +301,7 @@ def _nsys_of(spec: RunSpec) -> Nsys:
     try:
         return find.find_nsys(spec.options.nsys_path)[0]
     except Unavailable as error:
-        note(f"nsyswrap: {error.message}" + (f"\n  {error.hint}" if error.hint else ""))
+        note_problem(error.message, error.hint)
         return find.Nsys(spec.options.nsys_path or os.environ.get(find.VARIABLE) or "nsys", "")
 
 
@@ -391,7 +392,7 @@ def show_run(run: Run, show_capture: Callable[[], None]) -> None:
             show_capture()
     finally:
         if run.status.message:
-            note(f"nsyswrap: {run.status.message}" + (f"\n  {run.status.hint}" if run.status.hint else ""))
+            note_problem(run.status.message, run.status.hint)
         folder = quoted(str(run.folder))
         if paths.exists(run.folder / RUN):
             note(f"\nrun folder  {folder}/")

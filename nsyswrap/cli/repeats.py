@@ -19,7 +19,16 @@ from nsyswrap.base.recent_runs import program_of, repeats_in
 from nsyswrap.base.run_folder import EXPORT, RUN, RunFolder, Status, ending, make_folder, outcome_words
 from nsyswrap.base.text import counted, printable, quoted, screen_width, shorten
 from nsyswrap.base.units import Unit, human
-from nsyswrap.cli.output import confirm, note, note_not_read, note_remarks, note_silence, progress_line, say
+from nsyswrap.cli.output import (
+    confirm,
+    note,
+    note_not_read,
+    note_problem,
+    note_remarks,
+    note_silence,
+    progress_line,
+    say,
+)
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
@@ -235,8 +244,7 @@ def _record_each(spec: RunSpec, count: int, callbacks: Callbacks, *, compares: b
             one, stopped = run_bare_first(one)
         status = stopped or api.run(one, callbacks).status
         if status.exit_code:
-            hint = f"\n  {status.hint}" if status.hint else ""
-            note(f"nsyswrap: {label}: {status.message or outcome_words(status.outcome)}{hint}")
+            note_problem(f"{label}: {status.message or outcome_words(status.outcome)}", status.hint)
             if number < count:
                 note("nsyswrap: the other runs were not started")
             break

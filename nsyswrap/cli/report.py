@@ -39,11 +39,11 @@ from nsyswrap.cli.options import (
     newest_capture,
     note_replaced,
     open_all,
-    output_option,
     report_option,
     selection_options,
     steps_option,
     top_option,
+    written_option,
 )
 from nsyswrap.cli.output import (
     check_made,
@@ -147,11 +147,7 @@ _SCREENS = 5  # of the captures in a folder
         **dict.fromkeys(("png", "svg", "pdf"), "nsyswrap plot draws pictures"),
     },
 )
-@output_option(
-    "Write into this file; its ending is the format.",
-    metavar="FILE",
-    callback=lambda _context, _option, path: None if str(path) == "-" else path,
-)
+@written_option
 @csv_option(OUTPUT)
 @option(OUTPUT, "--like-nsys", "Name files as nsys, by --csv PREFIX.")
 @csv_safe_option

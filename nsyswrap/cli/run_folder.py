@@ -10,7 +10,7 @@ import click
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import outcome_words
 from nsyswrap.cli.help import HelpCommand, option
-from nsyswrap.cli.output import note, note_broken
+from nsyswrap.cli.output import note_broken, note_problem
 
 with lazy_imports():  # --help needs none of these
     from nsyswrap import api
@@ -31,8 +31,5 @@ def command(path: Path, *, again: bool, is_rank: bool) -> None:
     message = f": {status.message}" if status.message else ""
     rank = launcher_env.detect(least=1) if is_rank else None
     whose = f"{path}: rank {rank.rank}" if rank else f"{path}"
-    note(
-        f"nsyswrap: {whose}: {outcome_words(status.outcome)}{message}"
-        + (f"\n  {status.hint}" if status.hint else "")
-    )
+    note_problem(f"{whose}: {outcome_words(status.outcome)}{message}", status.hint)
     sys.exit(status.exit_code)

@@ -20,6 +20,7 @@ from nsyswrap.cli.output import (
     check_csv_folder,
     note,
     note_broken,
+    note_problem,
     note_renamed,
     progress_line,
     say,
@@ -384,7 +385,7 @@ def _run_each(scenario: Scenario, folder: Path, *, force: bool) -> Iterator[Outc
         except NsyswrapError as error:
             if error.exit_code in _INTERRUPTED:
                 raise
-            note(f"nsyswrap: {error.message}" + (f"\n  {error.hint}" if error.hint else ""))
+            note_problem(error.message, error.hint)
             yield Outcome(scenario.name, variant, f"{FAILED}: {error.message}", folder / variant)
 
 

@@ -16,7 +16,7 @@ from nsyswrap.analysis.compare.model import (
 )
 from nsyswrap.analysis.steps.occurrences import is_range
 from nsyswrap.base.records import dataclass
-from nsyswrap.base.text import counted, printable, shorten_all
+from nsyswrap.base.text import counted, first_of, printable, shorten_all
 from nsyswrap.base.units import duration
 from nsyswrap.reports.compare.tables import (
     PERCENT,
@@ -40,7 +40,6 @@ _ALL, _NEARLY = 1.0, 0.05  # of the difference
 _MOST = 0.5  # of the difference: "most of it"
 _SOME = 0.1  # of the difference: no cause is named below
 _WAITS = "Synchronize"  # calls that take as long as what they wait for
-_LISTED = 3  # kernels by name
 _LONGEST = 120  # characters of a value of an obstacle
 _MORE_RUNS = (
     f"For a verdict make {FEWEST_RUNS} runs a side, better {RECOMMENDED_RUNS}: "
@@ -341,9 +340,7 @@ def _of_kind(kind: str, pairs: Sequence[Pair], names: Mapping[Key, str]) -> Iter
 
 
 def _some(texts: Sequence[str]) -> str:
-    unlike = list(dict.fromkeys(texts))
-    more = f" and {len(unlike) - _LISTED:,} more" if len(unlike) > _LISTED else ""
-    return ", ".join(unlike[:_LISTED]) + more
+    return first_of(list(dict.fromkeys(texts)))
 
 
 def signed(ns: float) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from nsyswrap.analysis.compare.gate import WITH_WARM_UP, GateLimits, GateResult, Verdict
 from nsyswrap.analysis.compare.model import GROUPS, Key, Pair
 from nsyswrap.analysis.kernel_names.readable import readable
-from nsyswrap.base.text import counted, printable, shorten
+from nsyswrap.base.text import counted, first_of, printable, shorten
 from nsyswrap.base.units import duration
 from nsyswrap.reports.compare.tables import aside_texts
 from nsyswrap.reports.wording.notes import joined, note_text
@@ -97,8 +97,7 @@ def _name(key: Key) -> str:
 
 
 def _names(pairs: Sequence[Pair]) -> str:
-    names = [f"{_name(pair.key)} ({joined(pair.judgement.why)})" for pair in pairs]
-    return ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")  # noqa: PLR2004
+    return first_of([f"{_name(pair.key)} ({joined(pair.judgement.why)})" for pair in pairs])
 
 
 def _checked(result: GateResult) -> str:

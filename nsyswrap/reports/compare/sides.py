@@ -15,7 +15,7 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.recent_runs import is_rank
 from nsyswrap.base.records import dataclass
 from nsyswrap.base.run_folder import BATCH
-from nsyswrap.base.text import printable, replaced_note, shortest_labels, unknown
+from nsyswrap.base.text import first_of, printable, replaced_note, shortest_labels, unknown
 
 if TYPE_CHECKING:
     from nsyswrap.analysis.compare.model import RunFigures, Side
@@ -30,7 +30,6 @@ with lazy_imports():
     from nsyswrap.reports.runs import find
 
 _BASELINE = ".json"
-_NAMED = 3  # paths in the name of a side
 _LABEL = ":"  # between the folder of a batch and the label of a combination
 
 
@@ -74,14 +73,16 @@ def source_of(given: Sequence[Path], name: str = "", note: Callable[[str], None]
             )
         return Source(name, baseline=baselines[0])
     runs = [run for path in given for run in _runs_at(path, note)]
-    runs = _relabelled(list({os.path.realpath(run.path): run for run in runs}.values()))
+    runs = list({os.path.realpath(run.path): run for run in runs}.values())
+    labels = shortest_labels([run.path for run in runs])
+    runs = [replace(run, label=label) for run, label in zip(runs, labels, strict=True)]
     if not runs:
         raise CaptureError(f"no runs or captures in {name}", capture_open.GIVE_A_CAPTURE)
     _check_ranks(runs)
     done = [run for run in runs if run.outcome == "done"]
     left_out = tuple(_left_out(run) for run in runs if run.outcome != "done")
     if not done:
-        raise CaptureError(f"{name}: no run is done: {_listed([run.named for run in left_out])}")
+        raise CaptureError(f"{name}: no run is done: {first_of([run.named for run in left_out], 20)}")
     return Source(name, tuple(done), left_out=left_out)
 
 
@@ -127,7 +128,7 @@ def of_runs(name: str, figures: Iterable[RunFigures], left_out: Iterable[UnreadC
 
 def name_of(given: Iterable[Path]) -> str:
     """Return the name of a side: its paths as they were given, the first few of many."""
-    return _listed([str(path) for path in given], _NAMED)
+    return first_of([str(path) for path in given])
 
 
 def _runs_at(path: Path, note: Callable[[str], None]) -> list[RecordedRun]:
@@ -146,15 +147,10 @@ def _runs_at(path: Path, note: Callable[[str], None]) -> list[RecordedRun]:
         return [run for run in runs if run.combination == label]
     if is_batch and len(labels) > 1:
         raise UsageError(
-            f"{path} has runs of {len(labels)} combinations: {_listed(labels, _NAMED)}",
+            f"{path} has runs of {len(labels)} combinations: {first_of(labels)}",
             f"name one of them: {shlex.quote(f'{path}{_LABEL}{labels[0]}')}",
         )
     return runs
-
-
-def _relabelled(runs: Sequence[RecordedRun]) -> list[RecordedRun]:
-    labels = shortest_labels([run.path for run in runs])
-    return [replace(run, label=label) for run, label in zip(runs, labels, strict=True)]
 
 
 def _check_ranks(runs: Iterable[RecordedRun]) -> None:
@@ -174,8 +170,3 @@ def _left_out(run: RecordedRun) -> UnreadCapture:
     reason = f"{run.outcome.replace('_', ' ')}{run.message and f': {run.message}'}"
     exit_code = CaptureError.exit_code if run.outcome == "damaged" else 0
     return UnreadCapture(run.label, str(run.path), reason, exit_code=exit_code)
-
-
-def _listed(texts: Sequence[str], most: int = 20) -> str:
-    more = f" and {len(texts) - most:,} more" if len(texts) > most else ""
-    return ", ".join(texts[:most]) + more

@@ -14,7 +14,7 @@ from nsyswrap.analysis.step_budget import TimeBreakdown, budgets_of
 from nsyswrap.analysis.steps import steps_of
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
-from nsyswrap.base.text import shorten
+from nsyswrap.base.text import first_of, shorten
 from nsyswrap.base.units import duration, percent
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.selection import process_ids
@@ -46,7 +46,7 @@ _HIGHEST = 4  # times the median: longer columns are cut
 _UNDERLINED = "; underlined: shown in the timeline"
 _NS_PER_S = 1_000_000_000
 _LEAST_OTHER = 0.005  # of the time: less is not worth a layer
-_MOST_ODD, _MOST_LOOPS, _MOST_MARKS, _NAME_WIDTH = 3, 3, 20, 30
+_MOST_LOOPS, _MOST_MARKS, _NAME_WIDTH = 3, 20, 30
 _BUSY = [state for state in STATE_COLUMNS if not state.startswith("idle_")]
 
 Owner = tuple[int, int]  # process and device
@@ -147,7 +147,9 @@ def _strips(
     for owner, stretches in drawn.items():
         heading = f"{title}{_of_owner(owner, drawn)}"
         columns = list(_columns(label, stretches, [states for _, states in groups]))
-        note = _axis_note(stretches, columns) + (_UNDERLINED if stretches is first else "")
+        width = -(-len(stretches) // len(columns))
+        note = "from 0, linear" + (f"; a column is the longest of {width} steps" if width > 1 else "")
+        note += _UNDERLINED if stretches is first else ""
         yield element("h3", heading, element("span", note, class_="note"))
         columns = _marked(columns, loops)
         names |= dict.fromkeys(column.before for column in columns if column.before)
@@ -168,12 +170,6 @@ def _marked(columns: Sequence[ChartColumn], loops: Mapping[str, NDArray[Any]]) -
         places = np.unique(np.searchsorted(starts, times, "right"))
         found = {**dict.fromkeys(places[:_MOST_MARKS].tolist(), name), **found}
     return [column._replace(before=found.get(number, "")) for number, column in enumerate(columns)]
-
-
-def _axis_note(stretches: Sequence[_Stretch], columns: Sequence[ChartColumn]) -> str:
-    width = -(-len(stretches) // len(columns))
-    each = f"; a column is the longest of {width} steps" if width > 1 else ""
-    return f"from 0, linear{each}"
 
 
 def _of_owner(owner: Owner, every: Mapping[Owner, object]) -> str:
@@ -228,10 +224,8 @@ def _marks(stretches: Sequence[_Stretch]) -> dict[str, str]:
             kinds.setdefault(one.mark, {})[one.step] = one.duration_ns
     texts = {}
     for mark, found in sorted(kinds.items(), key=lambda kind: kind[0] != OUTLIER):
-        longest = sorted(found, key=lambda step: -found[step])[:_MOST_ODD]
-        named = ", ".join(f"{step} ({duration(found[step])})" for step in longest)
-        more = f" and {len(found) - len(longest):,} more" if len(found) > len(longest) else ""
-        texts[mark] = f"{mark}: step {named}{more}"
+        longest = sorted(found.items(), key=lambda step: -step[1])
+        texts[mark] = f"{mark}: step {first_of([f'{step} ({duration(ns)})' for step, ns in longest])}"
     return texts
 
 
