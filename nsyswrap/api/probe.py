@@ -53,7 +53,8 @@ def _probe(folder: Path, no_gpu: str) -> Iterator[Check]:
         raise KeyboardInterrupt
     if status.outcome != "done":
         text = "; ".join(filter(None, (status.message, _last_error(folder))))
-        yield Check("problem", "recording", text, _without_folder(status.hint, folder))
+        hints = (part for part in status.hint.split("; ") if str(folder) not in part)  # it is removed
+        yield Check("problem", "recording", text, "; ".join(hints))
         return
     capture = captures.open_capture(folder)
     took_s, size = time.monotonic() - begun, paths.size(folder / EXPORT)
@@ -69,11 +70,6 @@ def _last_error(folder: Path) -> str:
     except OSError:
         return ""
     return errors.strip().rpartition("\n")[2]
-
-
-def _without_folder(hint: str, folder: Path) -> str:
-    """Return a hint without the parts that name files of a folder that is removed."""
-    return "; ".join(part for part in hint.split("; ") if str(folder) not in part)
 
 
 def _spec(folder: Path, device: str) -> RunSpec:

@@ -100,17 +100,17 @@ def as_dict(groups: dict[str, list[Check]]) -> dict[str, Any]:
     """Return all checks as plain data, which docs/doctor.schema.json describes."""
     fields = ("subject", "text", "cure")
     checks = [
-        {"group": group, "level": _level(check), **{name: getattr(check, name) for name in fields}}
+        {
+            "group": group,
+            "level": "note" if check.level == "info" else check.level,
+            **{name: getattr(check, name) for name in fields},
+        }
         for group, checks in groups.items()
         for check in checks
     ]
     problems = sum(check["level"] == "problem" for check in checks)
     tool = {"name": "nsyswrap", "version": version()}
     return {"format": FORMAT, "version": VERSION, "problems": problems, "checks": checks, "tool": tool}
-
-
-def _level(check: Check) -> Level:
-    return "note" if check.level == "info" else check.level
 
 
 def screen(groups: dict[str, list[Check]]) -> Iterator[str]:

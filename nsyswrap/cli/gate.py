@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,10 +52,6 @@ def _time_ns(value: object) -> float:
         raise ValueError(expected) from None
 
 
-def _patterns(value: object) -> tuple[str, ...]:
-    return _texts(value, "names or patterns of kernels, for example '*gemm*'")
-
-
 def _metrics(value: object) -> tuple[str, ...]:
     names = _texts(value, _ONE_OF_METRICS)
     if not set(names) <= set(METRICS):
@@ -83,7 +80,7 @@ def _flag(value: object) -> bool:
 _KEYS: dict[str, tuple[str, Callable[[object], Any]]] = {
     "max-slower": ("max_slower", _percent),
     "min-time": ("min_time_ns", _time_ns),
-    "kernel": ("kernels", _patterns),
+    "kernel": ("kernels", partial(_texts, expected="names or patterns of kernels, for example '*gemm*'")),
     "metric": ("metrics", _metrics),
     "strict": ("is_strict", _flag),
 }

@@ -365,7 +365,7 @@ def translate(words: Sequence[str], options: Mapping[str, bool]) -> Translation:
     as they are.
     """
     done, rest = Translation(), [*words]
-    names_range = any(map(_names_range, words))
+    names_range = any(option_of_nsys(word) == "nvtx-capture" for word in words)
     while rest and rest[0].startswith("-") and rest[0] not in ("-", "--"):
         word = rest.pop(0)
         flag, equals, value = word.partition("=") if word.startswith("--") else (word[:2], word[2:], word[2:])
@@ -382,7 +382,3 @@ def translate(words: Sequence[str], options: Mapping[str, bool]) -> Translation:
             done.add(option, value or ("true" if is_flag else "VALUE"))
     done.words += rest
     return done
-
-
-def _names_range(word: str) -> bool:
-    return option_of_nsys(word) == "nvtx-capture"

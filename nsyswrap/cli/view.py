@@ -116,7 +116,10 @@ def command(
         given, opener(selection, steps=steps, shared=True), are_members=is_job
     )
     members = members if by or len(members) > 1 else ()  # a single capture is a rank only with --by rank
-    name = _job_name(opened) if members else name_of(captures, list(opened))
+    name = name_of(captures, list(opened))
+    if members:  # the folder or the capture that holds all ranks
+        common = os.path.commonpath([capture.source.absolute() for capture in opened.values()])
+        [name] = shortest_labels([Path(common)])
     output = output or Path(f"{as_file_name(name)}.html")
     if not (named or force) and paths.is_taken(output) and not _is_page(output):
         raise OutputError(
@@ -182,10 +185,3 @@ def _open_paths(
     if not captures:
         raise nothing_read(left_out)
     return captures, members, left_out
-
-
-def _job_name(captures: Mapping[str, Capture]) -> str:
-    """Return the name of the folder or capture that holds all ranks."""
-    return shortest_labels(
-        [Path(os.path.commonpath([capture.source.absolute() for capture in captures.values()]))]
-    )[0]

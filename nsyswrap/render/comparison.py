@@ -29,7 +29,6 @@ from nsyswrap.reports.wording.notes import note_text
 
 if TYPE_CHECKING:
     from nsyswrap.analysis.compare.model import Comparison, Group, Key, Pair, Side
-    from nsyswrap.render.formats.text import Line
     from nsyswrap.reports.table import Table
 
 _WIDEST = 60  # columns
@@ -244,7 +243,9 @@ def screen(comparison: Comparison, *, width: int = 100, color: bool = False, top
     lines += rest
     for line in others:
         lines += wrapped(line, width, "", "  ")
-    lines += [*_side_lines("base", comparison.base, width), *_side_lines("new", comparison.new, width)]
+    for which, side in (("base", comparison.base), ("new", comparison.new)):
+        text = f"{which}: {printable(side.name)} ({counted(len(side.runs), 'runs')})"
+        lines += wrapped(text, width, "dim", "  ")
     lines.append("")
     for line in made.counts:
         lines += wrapped(line, width, "", "  ")
@@ -257,10 +258,6 @@ def screen(comparison: Comparison, *, width: int = 100, color: bool = False, top
     lines += wrapped(shown.basis, width, "dim") if shown.basis else []
     lines += wrapped(_ALL_ROWS, width, "dim")
     return styled(lines, color=color)
-
-
-def _side_lines(which: str, side: Side, width: int) -> list[Line]:
-    return wrapped(f"{which}: {printable(side.name)} ({counted(len(side.runs), 'runs')})", width, "dim", "  ")
 
 
 def markdown(comparison: Comparison) -> str:

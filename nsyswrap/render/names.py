@@ -48,16 +48,13 @@ def abbreviated(texts: Sequence[str], room: int, kernels: Collection[str | None]
     """
     wide = {text for text in texts if screen_width(text) > room}
     squeezed = {text: " ".join(text.split()) for text in texts} if any("  " in text for text in wide) else {}
-    every = ({**_DIRECTIONS, **_COPIES, **_causes()}, _BARE, _SHORTEST, squeezed)
+    causes = {text: states.IDLE_NAMES[cause] for cause, text in states.CAUSE_NAMES.items()}
+    every = ({**_DIRECTIONS, **_COPIES, **causes}, _BARE, _SHORTEST, squeezed)
     forms = dict(next((forms for forms in every if wide & forms.keys()), {}))
     if len(kernels) and wide - forms.keys():
         forms.update(_readable(set(texts) - forms.keys(), kernels))
     short = [forms.get(text, text) for text in texts]
     return short if len(set(short)) == len(set(texts)) else list(texts)
-
-
-def _causes() -> Mapping[str, str]:
-    return {text: states.IDLE_NAMES[cause] for cause, text in states.CAUSE_NAMES.items()}
 
 
 def _readable(names: Iterable[str], every: Iterable[str | None]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TextIO
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from nsyswrap.analysis.compare.comparability import machine_of
 from nsyswrap.base import paths
@@ -24,7 +24,7 @@ from nsyswrap.reports import SUMMARIES
 from nsyswrap.reports.nsys.cuda_gpu_kern_sum import SCHEMA as KERNELS
 from nsyswrap.reports.runs.combinations import MACHINE, combinations, key_of, runs_of, setup_of
 from nsyswrap.reports.runs.digest import Kernel, ReportSummary, reread_digest
-from nsyswrap.reports.runs.merge import Pool, PooledStatistics, shares
+from nsyswrap.reports.runs.merge import Pool, shares
 from nsyswrap.reports.runs.tables import LABEL, RUN, RUNS, Parameters
 from nsyswrap.reports.runs.workers import in_blocks
 from nsyswrap.reports.table import Schema, Table, table_of
@@ -103,7 +103,8 @@ def write_rows(
         ways = {plain: False, summaries: wanted.csv_safe}
         work = partial(_read, list(ways.values()), wanted.reports, parts)
         with ExitStack() as opened:
-            files = [opened.enter_context(_replacing_bytes(path)) for path in ways]
+            places = [opened.enter_context(replacing(path, follow=False)) for path in ways]
+            files = [opened.enter_context(place.open("wb")) for place in places]
             for file in files:
                 file.write(f"{','.join(_VALUES)}\n".encode())
             for block in opened.enter_context(closing(in_blocks(work, results, jobs))):
@@ -171,12 +172,6 @@ def _as_parquet(source: Path, output: Path) -> list[Path]:
 
 
 @contextmanager
-def _replacing_bytes(path: Path) -> Iterator[BinaryIO]:
-    with replacing(path, follow=False) as part, part.open("wb") as file:
-        yield file
-
-
-@contextmanager
 def _replacing(path: Path) -> Iterator[TextIO]:
     with (
         replacing(path, follow=False) as part,
@@ -199,22 +194,16 @@ def _merged_kernels(
     rows: list[tuple[object, ...]] = []
     for number, kernels in pool.groups():
         run = groups[number][0].run
-        front = (run.name or None, *parameters.of(run), _compared_runs(groups[number]))
+        front = (
+            run.name or None,
+            *parameters.of(run),
+            len(runs_of([one for one in groups[number] if one.compared])),
+        )
         machine = ", ".join(filter(None, machine_of(setup_of(groups[number])))) or None
-        rows += ((*front, *row, machine) for row in _kernel_rows(kernels))
+        for share, (name, count, total, *others) in zip(shares(kernels), kernels, strict=True):
+            rows.append((*front, share, total, count, *others, name, machine))  # as in cuda_gpu_kern_sum
         if len(rows) >= _AT_ONCE:
             yield csv.delimited(table_of(schema, rows), ",", "ns", safe=safe).removeprefix(header)
             rows = []
     if rows:
         yield csv.delimited(table_of(schema, rows), ",", "ns", safe=safe).removeprefix(header)
-
-
-def _compared_runs(group: Sequence[RunResult]) -> int:
-    return len(runs_of([result for result in group if result.compared]))
-
-
-def _kernel_rows(kernels: Sequence[PooledStatistics]) -> Iterator[tuple[object, ...]]:
-    """Yield the cells of ``cuda_gpu_kern_sum`` for each kernel."""
-    for share, row in zip(shares(kernels), kernels, strict=True):
-        name, count, total, *rest = row
-        yield (share, total, count, *rest, name)

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
@@ -55,13 +54,11 @@ def _joined(parts: Sequence[Values], column: Column) -> Values:
         return [text for part in parts for text in part]
     arrays = [np.asarray(part) for part in parts if len(part)]
     if any(array.dtype.kind == "f" for array in arrays):
-        arrays = [_as_floats(array) for array in arrays]
+        arrays = [
+            array if array.dtype.kind == "f" else np.where(array == MISSING, np.nan, array)
+            for array in arrays
+        ]
     return np.concatenate(arrays) if arrays else np.asarray(parts[0])
-
-
-def _as_floats(array: NDArray[Any]) -> NDArray[Any]:
-    """Return the array as floats, with NaN for MISSING."""
-    return array if array.dtype.kind == "f" else np.where(array == MISSING, np.nan, array)
 
 
 def _notes(tables: Sequence[tuple[str, Table]]) -> tuple[str, ...]:

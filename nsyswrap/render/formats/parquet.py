@@ -83,7 +83,9 @@ def _parquet(table: Table, captures: Sequence[dict[str, Any]]) -> bytes:
     _check_pyarrow()
     fields = [
         pa.field(
-            column.name, _array(table.data[column.name][:0], column).type, metadata=_column_facts(column)
+            column.name,
+            _array(table.data[column.name][:0], column).type,
+            metadata={"header": column.header, "unit": column.unit.value, "help": column.help},
         )
         for column in table.columns
     ]
@@ -135,21 +137,14 @@ def from_csv(source: Path, target: Path, kinds: Mapping[str, type]) -> None:
 def _array(values: Values, column: Column) -> pa.Array:
     if column.unit is Unit.TEXT:
         column_of = TextColumn.of(values)
-        texts = pa.array([_utf8(text) for text in column_of.texts], pa.string())
+        # UTF-8 cannot hold all, such as bytes of a file name
+        escaped = [text and text.encode("utf-8", "backslashreplace").decode() for text in column_of.texts]
+        texts = pa.array(escaped, pa.string())
         return texts.take(pa.array(column_of.codes))
     array = np.asarray(values)
     if array.dtype.kind == "f":
         return pa.array(array.astype(np.float64), mask=np.isnan(array))
     return pa.array(array.astype(np.int64), mask=array == MISSING)
-
-
-def _utf8(text: str | None) -> str | None:
-    """Return a text with escapes for what UTF-8 cannot hold, such as bytes of a file name."""
-    return text and text.encode("utf-8", "backslashreplace").decode()
-
-
-def _column_facts(column: Column) -> dict[str, str]:
-    return {"header": column.header, "unit": column.unit.value, "help": column.help}
 
 
 def _document(document: Document, _: Layout) -> dict[str, bytes]:

@@ -107,11 +107,14 @@ def _table_lines(
     kept = list(rooms)
     laid = [_lay_out(columns[i], cells[i], widths[i], rooms[i]) for i in kept if not columns[i].is_sentence]
     if columns[kept[-1]].is_sentence:
-        laid.append(_paragraphs(columns[kept[-1]], cells[kept[-1]], _taken(laid), width))
+        taken = sum(screen_width(column[0]) + len(_GAP) for column in laid)
+        laid.append(_paragraphs(columns[kept[-1]], cells[kept[-1]], taken, width))
     head, *body = (_GAP.join(row).rstrip() for row in zip(*laid, strict=True))
     remarks = [] if rows_at is None and len(table) else left_out(table, len(shown), rows_at or "")
+    every = len(table) + table.left_out
+    counts_rows = rows_at is None and top is not None and top < every
     lines = [
-        title(table, width, _rows_shown(table, top) if rows_at is None else ""),
+        title(table, width, f", {top} of {every:,} rows" if counts_rows else ""),
         rich_text.Text(head, style="underline"),
         *body,
         *_notes(table, remarks, width),
@@ -161,11 +164,6 @@ def title(table: Table, width: int, remark: str = "") -> Text:
         line.truncate(width - len(ellipsis()))
         line.append(ellipsis())
     return line
-
-
-def _rows_shown(table: Table, top: int | None) -> str:
-    every = len(table) + table.left_out
-    return f", {top} of {every:,} rows" if top is not None and top < every else ""
 
 
 def column_cells(table: Table, time_unit: TimeUnit) -> list[list[str]]:
@@ -275,10 +273,6 @@ def _paragraphs(column: Column, cells: Sequence[str], taken: int, width: int) ->
         heading(column),
         *(f"\n{' ' * taken}".join(clip(line, room) for line in lines) for lines in parted),
     ]
-
-
-def _taken(laid: Sequence[Sequence[str]]) -> int:
-    return sum(screen_width(column[0]) + len(_GAP) for column in laid)
 
 
 def _fitting(columns: Sequence[Column], widths: Sequence[int], width: int) -> list[int]:

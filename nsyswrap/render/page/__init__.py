@@ -64,22 +64,20 @@ def document(
         element("style", style),
     )
     links = (element("a", name, href=f"#{anchor}") for anchor, name, _ in sections)
+    has_timeline = "timeline.js" in scripts
+    needing = (
+        f"The {'timeline and the sorting of tables need' if has_timeline else 'sorting of tables needs'}"
+    )
     body = element(
         "body",
         textures(),
         element("header", head or element("h1", title), element("nav", *links, aria_label="Sections")),
-        element("noscript", element("p", _needs_scripts(scripts))),
+        element("noscript", element("p", f"{needing} scripts.")),
         element("main", *(markup for _, _, markup in sections)),
         element("footer", element("p", f"nsyswrap {version()}")),
         element("script", script),
     )
     return f"<!DOCTYPE html>\n{element('html', meta, body, lang='en')}\n"
-
-
-def _needs_scripts(scripts: tuple[str, ...]) -> str:
-    if "timeline.js" in scripts:
-        return "The timeline and the sorting of tables need scripts."
-    return "The sorting of tables needs scripts."
 
 
 def _static(names: tuple[str, ...]) -> Markup:
@@ -139,7 +137,9 @@ def _page(title: str, subject: Subject, left_out: Sequence[UnreadCapture]) -> st
         made[entry.anchor] = entry.make(subject)
     sections = [(one.anchor, one.name, markup) for one in every if (markup := made[one.anchor]) is not None]
     if left_out:
-        sections.insert(0, (_NOT_READ, "Not read", _not_read(left_out)))
+        items = (element("li", without_folders(capture.text)) for capture in left_out)
+        listed = section(_NOT_READ, "Not read", element("ul", *items, class_="warning"))
+        sections.insert(0, (_NOT_READ, "Not read", listed))
     title = f"{title} ({subject.selected})" if subject.selected else title
     return document(title, sections, scripts=_SCRIPTS, head=_first_line(title, subject))
 
@@ -175,8 +175,3 @@ def _switch(subject: Subject) -> Markup:
         for name, text in (("steady", steady), ("whole", "whole capture"))
     )
     return element("fieldset", element("legend", "Figures of", class_="unseen"), *choices, class_="switch")
-
-
-def _not_read(captures: Sequence[UnreadCapture]) -> Markup:
-    items = (element("li", without_folders(capture.text)) for capture in captures)
-    return section(_NOT_READ, "Not read", element("ul", *items, class_="warning"))

@@ -17,7 +17,7 @@ from nsyswrap.render.comparison import row_names
 from nsyswrap.render.page import document
 from nsyswrap.render.page.html import Markup, element, folded_table, section
 from nsyswrap.reports.compare.tables import interval, key_detail, percent
-from nsyswrap.reports.table import Column, Schema, Table, table_of
+from nsyswrap.reports.table import Column, Schema, table_of
 from nsyswrap.reports.wording.comparisons import worded_obstacle
 from nsyswrap.reports.wording.notes import note_texts
 
@@ -73,6 +73,7 @@ def history_page(sides: Sequence[Side]) -> str:
     """Return the page of the sides over time, each a point: the runs of one commit."""
     history = history_of(sides)
     names = row_names(series.key for series in history.series)
+    rows = [_point_row(point) for point in history.points]
     sections = [
         ("changes", "Changes", _changes_section(history, names)),
         *(
@@ -80,7 +81,7 @@ def history_page(sides: Sequence[Side]) -> str:
             for anchor, name, groups in _SECTIONS
             if (found := history.of(*groups))
         ),
-        ("points", "Points", section("points", "Points", folded_table(_points_table(history)))),
+        ("points", "Points", section("points", "Points", folded_table(table_of(_POINTS, rows)))),
     ]
     points = history.points
     title = f"History of {len(points)} points: {points[0].label} to {points[-1].label}"
@@ -132,7 +133,7 @@ def _commits(history: History, names: Names) -> Iterator[Markup]:
         shown = [
             element(
                 "li",
-                element("b", _in_list(series.key, names)),
+                element("b", "NVTX range " if series.key.group == "range" else "", names[series.key]),
                 " ",
                 _change_text(history, series, change, at=number),
             )
@@ -144,11 +145,6 @@ def _commits(history: History, names: Names) -> Iterator[Markup]:
             element("span", history.points[number].label, class_="commit"),
             element("ul", *shown, element("li", f"{more:,} more below") if more > 0 else None),
         )
-
-
-def _in_list(key: Key, names: Names) -> str:
-    """Return the name among rows of other kinds."""
-    return f"NVTX range {names[key]}" if key.group == "range" else names[key]
 
 
 def _breaks(points: Sequence[Point]) -> Iterator[str]:
@@ -244,10 +240,6 @@ def _table_row(history: History, series: Series) -> tuple[object, ...]:
         known[-1],
         series.undecided,
     )
-
-
-def _points_table(history: History) -> Table:
-    return table_of(_POINTS, [_point_row(point) for point in history.points])
 
 
 def _point_row(point: Point) -> tuple[object, ...]:

@@ -167,13 +167,11 @@ def _latencies(axes_by_kind: Mapping[str, Axes], launches: LaunchTimes, edges: N
         axes_by_kind["repeat"].set_xlabel("")
         axes_by_kind["repeat"].tick_params(labelbottom=False)
     if "repeat" in axes_by_kind:
-        _mark_median(axes_by_kind["repeat"], launches.latency_ns[0])
-
-
-def _mark_median(axes: Axes, times: NDArray[Any]) -> None:
-    median = float(np.median(times))
-    axes.axvline(median, color="black", linewidth=0.8)
-    axes.set_title(f"{len(times):,} into an idle stream, median {duration(median)}")
+        times = launches.latency_ns[0]
+        median = float(np.median(times))
+        axes_by_kind["repeat"].axvline(median, color="black", linewidth=0.8)
+        title = f"{len(times):,} into an idle stream, median {duration(median)}"
+        axes_by_kind["repeat"].set_title(title)
 
 
 def _calls(

@@ -333,7 +333,8 @@ def compute(capture: Capture) -> Timeline:
     not_drawn = [
         f"{count:,} less busy {noun}{'' if count == 1 else 's'}" for count, noun in left_out if count
     ]
-    notes = [*_steps_note(steps), *(f"not drawn: {text}" for text in not_drawn), *_selection_note(whole)]
+    notes = [*_steps_note(steps), *(f"not drawn: {text}" for text in not_drawn)]
+    notes += [f"selected: {whole.selected}"] if whole.selected else []
     return Timeline(edges, [*gpu, *host], busy_percent, notes, scope, steps, capture.started_ns)
 
 
@@ -362,10 +363,6 @@ def _steps_note(steps: JudgedSteps | None) -> list[str]:
         return []
     mean, median = duration(steps.mean_ns), duration(steps.median_ns)
     return [f"steady steps: {steps.count:,} x {steps.label.short}, mean {mean}, median {median}"]
-
-
-def _selection_note(capture: Capture) -> list[str]:
-    return [f"selected: {capture.selected}"] if capture.selected else []
 
 
 def _usage(capture: Capture) -> Mapping[str, Values]:

@@ -161,7 +161,8 @@ def nested(start: Ints, end: Ints) -> Ints:
     if (start[1:] >= end[:-1]).all() or _closing(start, end)[0]:
         return sublane
     stacks: list[list[int]] = []  # of end times, one for each sub-lane
-    for row, begins, until in _meeting(start, end, crossing(start, end)):
+    rows = np.flatnonzero(crossing(start, end))  # all others fit the lane
+    for row, begins, until in zip(rows.tolist(), start[rows].tolist(), end[rows].tolist(), strict=True):
         fitting = (number for number, stack in enumerate(stacks) if _fits_inside(stack, begins, until))
         sublane[row] = number = next(fitting, len(stacks))
         if number == len(stacks):
@@ -222,11 +223,6 @@ def disjoint(start: Ints, end: Ints) -> Ints:
         heappush(busy, (until, numbered[-1]))
     sublane[meets] = numbered
     return sublane
-
-
-def _meeting(start: Ints, end: Ints, meets: Ints) -> Iterator[tuple[int, ...]]:
-    """Yield number, start and end of each slice that meets another. All others fit the lane."""
-    return zip(np.flatnonzero(meets).tolist(), start[meets].tolist(), end[meets].tolist(), strict=True)
 
 
 def few_disjoint(start: Ints, end: Ints, most: int = 4) -> Ints:
@@ -420,21 +416,17 @@ def _kinds(capture: Capture, kind: str, rows: NDArray[Any]) -> tuple[NDArray[Any
 
 def threads(capture: Capture) -> Iterator[Lane]:
     """Yield the lanes of each thread: its NVTX ranges, its API calls, and other calls."""
-    names = _thread_names(capture)
+    kinds = [kind for kind in ("nvtx", "api", *OTHER_CALLS) if capture.has(kind)]
+    owners = [distinct(capture.columns(kind, "global_tid")["global_tid"])[0] for kind in kinds]
+    names = thread_names(capture, np.unique(np.concatenate(owners)).tolist()) if owners else {}
     lanes = [*_ranges(capture, names)] if capture.has("nvtx") else []
     lanes += _calls(capture, names) if capture.has("api") else ()
     for kind in OTHER_CALLS:
         if capture.has(kind):
-            owners = {lane.owner for lane in lanes}
+            known = {lane.owner for lane in lanes}
             found = _other_calls(capture, kind, names)
-            lanes += (lane for lane in found if kind not in _OVERHEAD or lane.owner in owners)
+            lanes += (lane for lane in found if kind not in _OVERHEAD or lane.owner in known)
     yield from sorted(lanes, key=lambda lane: lane.owner)
-
-
-def _thread_names(capture: Capture) -> dict[int, str]:
-    kinds = [kind for kind in ("nvtx", "api", *OTHER_CALLS) if capture.has(kind)]
-    found = [distinct(capture.columns(kind, "global_tid")["global_tid"])[0] for kind in kinds]
-    return thread_names(capture, np.unique(np.concatenate(found)).tolist()) if found else {}
 
 
 def ranges_left_out(capture: Capture, lanes: Iterable[Lane]) -> int:

@@ -330,7 +330,8 @@ def _first(finding: Finding, answer: Answer) -> Iterator[AnswerLine]:
         return
     of = _of_a_step(answer)
     texts = [_saving(finding, of)]
-    if _is_of_these_steps(finding, answer):
+    steps = answer.steps  # a finding can be about another process, whose steps have another duration
+    if steps is None or abs(finding.window_ns / (steps.mean_ns * steps.count) - 1) < _SAME:
         texts.insert(0, _saving(finding, of, _times(finding, answer)))
     texts = [f"{remedy} would save {most}" for most in texts]
     text = clip(first_fitting(texts, room("detail")), room("detail"))
@@ -369,12 +370,6 @@ def _saving(finding: Finding, of: str = "", times: str = "") -> str:
 
 def _of_a_step(answer: Answer) -> str:
     return " of a step" if answer.scope == "steady part" else ""  # not if one rank of several has no steps
-
-
-def _is_of_these_steps(finding: Finding, answer: Answer) -> bool:
-    """Return False if a finding is about another process, whose steps have another duration."""
-    steps = answer.steps
-    return steps is None or abs(finding.window_ns / (steps.mean_ns * steps.count) - 1) < _SAME
 
 
 def _times(finding: Finding, answer: Answer) -> str:

@@ -63,7 +63,8 @@ def _rows(capture: Capture, process: JudgedProcess) -> Iterator[dict[str, Any]]:
     busy = union(operations.start_ns, operations.end_ns)
     left = np.ones(len(operations), bool)
     for loop, which in _loops(steps):
-        step = _steps_of(loop, called_ns)
+        step = np.searchsorted(loop.host_start_ns, called_ns, "right") - 1  # -1: launched in none
+        step = np.where(called_ns < (loop.host_start_ns + loop.host_ns)[step], step, -1)
         inside = which[step] & (step >= 0)
         left &= ~inside
         yield {
@@ -101,12 +102,6 @@ def _loops(steps: Steps) -> Iterator[tuple[Steps, NDArray[Any]]]:
         yield steps, steps.steady
         for other in sorted(steps.others, key=lambda one: -int(one.duration_ns.sum())):
             yield other, np.ones(len(other), bool)
-
-
-def _steps_of(loop: Steps, called_ns: NDArray[Any]) -> NDArray[Any]:
-    """Return the step in which each operation was launched; -1 if in none."""
-    step = np.searchsorted(loop.host_start_ns, called_ns, "right") - 1
-    return np.where(called_ns < (loop.host_start_ns + loop.host_ns)[step], step, -1)
 
 
 def _percent(part_ns: NDArray[Any], whole_ns: NDArray[Any]) -> float:

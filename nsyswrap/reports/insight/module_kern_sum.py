@@ -13,8 +13,6 @@ function of the backward. For a kernel that torch.compile fused, all operations 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from nsyswrap.analysis.arrays.codes import TextColumn
@@ -48,7 +46,10 @@ def compute(capture: Capture) -> Result:
     """Return one row per module, phase, operation and kernel name."""
     found = node_kernels_of(capture)
     module, labels = numbered(node_labels(found.tree, found.node))
-    fused = _fused(capture, found.names)
+    noted = run_facts(capture.source).get("fused_kernels", {})  # operations that torch.compile fused
+    fused = [
+        ", ".join(noted[name]).replace("aten.", "aten::") if name in noted else None for name in found.names
+    ]
     of_name = np.array([len(found.operations) + i if ops else -1 for i, ops in enumerate(fused)] or [-1])
     operation = np.where(of_name[found.name] >= 0, of_name[found.name], found.operation)
     codes, (module, phase, operation, name) = group_keys(module, found.phase, operation, found.name)
@@ -75,12 +76,6 @@ def compute(capture: Capture) -> Result:
         },
         operation_notes(capture),
     )
-
-
-def _fused(capture: Capture, names: Sequence[str | None]) -> list[str | None]:
-    """Return the operations in each kernel that torch.compile fused, as noted in the program."""
-    noted = run_facts(capture.source).get("fused_kernels", {})
-    return [", ".join(noted[name]).replace("aten.", "aten::") if name in noted else None for name in names]
 
 
 SCHEMA = Schema(

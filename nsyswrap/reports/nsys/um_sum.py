@@ -23,18 +23,19 @@ def compute(capture: Capture, rows: int) -> Result:
     pages, (cpu, gpu, host, device) = _number(
         on_cpu, on_gpu["address"], to_host["address"], to_device["address"]
     )
+    both = np.concatenate((host, device))
+    moved, spent = (
+        grouped(both, np.concatenate((to_host[name], to_device[name])), len(pages)).total
+        for name in ("bytes", "duration_ns")
+    )
+    times = NS_PER_S // np.maximum(spent, 1)  # nsys divides 1 s by the durations as integers
     values = {
         "address": pages,
         "to_device_bytes": _sums(device, to_device["bytes"], pages),
         "to_host_bytes": _sums(host, to_host["bytes"], pages),
         "cpu_faults": _sums(cpu, np.ones_like(cpu), pages),
         "gpu_faults": _sums(gpu, on_gpu["faults"], pages),
-        "throughput_bytes_per_s": _throughput(
-            np.concatenate((host, device)),
-            np.concatenate((to_host["bytes"], to_device["bytes"])),
-            np.concatenate((to_host["duration_ns"], to_device["duration_ns"])),
-            pages,
-        ),
+        "throughput_bytes_per_s": np.where(spent > 0, moved * times.astype(float), np.nan),
     }
     listed = f"{rows} of {len(pages):,} addresses are listed (um_sum:rows=-1 lists all)"
     left_out = (listed,) if 0 <= rows < len(pages) else ()
@@ -64,15 +65,6 @@ def _sums(codes: NDArray[Any], values: NDArray[Any], pages: NDArray[Any]) -> NDA
     """Return the sum of each page, missing for a page without values."""
     stats = grouped(codes, values, len(pages))
     return np.where(stats.count, stats.total, MISSING)
-
-
-def _throughput(
-    codes: NDArray[Any], sizes: NDArray[Any], durations: NDArray[Any], pages: NDArray[Any]
-) -> NDArray[Any]:
-    """Return bytes/s as nsys computes them, with an integer division of 1 s by the durations."""
-    moved, spent = (grouped(codes, part, len(pages)).total for part in (sizes, durations))
-    times = NS_PER_S // np.maximum(spent, 1)
-    return np.where(spent > 0, moved * times.astype(float), np.nan)
 
 
 SCHEMA = Schema(

@@ -199,7 +199,7 @@ def gather(
         on_result(result)
 
     def to_digest() -> Generator[Task]:
-        with closing(in_blocks(_all_without_reading, runs, jobs)) as known:
+        with closing(in_blocks(lambda block: [*map(_without_reading, block)], runs, jobs)) as known:
             for number, result in enumerate(chain.from_iterable(known)):
                 if result:  # from another process: with a copy of the run
                     own = runs[number]
@@ -241,10 +241,6 @@ def _with_ranks(results: list[RunResult], jobs: int, make: MakeAll) -> list[RunR
                 refused = _damaged(one.run, digest.refusal) if digest.refusal else None
                 results[number] = refused or replace(one, ranks=digest)
     return results
-
-
-def _all_without_reading(runs: Sequence[RecordedRun]) -> list[RunResult | None]:
-    return list(map(_without_reading, runs))
 
 
 def _without_reading(run: RecordedRun) -> RunResult | None:
@@ -316,7 +312,8 @@ def place_of(capture: Path) -> Path | None:
         name = export.name
         names = {name, *((*FILES, SPEC) if name == EXPORT else ())}
         present = sorted(names.intersection(paths.names(folder)))
-        if name not in present or export.suffix != _SUFFIX or _has_journal(folder, name):
+        has_journal = any(paths.size(f"{folder}/{name}{kind}") for kind in _JOURNALS)
+        if name not in present or export.suffix != _SUFFIX or has_journal:
             return None
         statuses = [facts for one in present if (facts := paths.status(f"{folder}/{one}"))]
         if len(statuses) < len(present):  # a broken link
@@ -350,7 +347,3 @@ def prune() -> None:
             total += size
             if time.time() - used > _UNUSED_S or total > _MOST_BYTES:
                 path.unlink(missing_ok=True)
-
-
-def _has_journal(folder: str, name: str) -> bool:
-    return any(paths.size(f"{folder}/{name}{kind}") for kind in _JOURNALS)

@@ -73,15 +73,12 @@ def alignment(job: RankJob, offsets: NDArray[Any] | None) -> str:
 
 def is_host_late(numbers: Numbers) -> bool:
     """Return True if the last rank has hardly more work or communication of its own than the others."""
-    return "own_ns" in numbers and not _has_more_work(numbers) and not _is_in_other_communication(numbers)
+    communicates = "unmatched_ns" in numbers and numbers["unmatched_ns"] >= _MOST * numbers["exposed_ns"]
+    return "own_ns" in numbers and not _has_more_work(numbers) and not communicates
 
 
 def _has_more_work(numbers: Numbers) -> bool:
     return bool(numbers["own_ns"] > _LONGER * numbers["others_ns"])
-
-
-def _is_in_other_communication(numbers: Numbers) -> bool:
-    return "unmatched_ns" in numbers and bool(numbers["unmatched_ns"] >= _MOST * numbers["exposed_ns"])
 
 
 def _hidden(numbers: Numbers) -> str:
