@@ -353,6 +353,17 @@ def test_further_findings_and_doubts(capture: CaptureReader) -> None:
     ]
 
 
+def test_two_shares_in_one_line_are_told_apart(capture: CaptureReader) -> None:
+    """Of the time of a cause, and of the time that a change saves."""
+    numbers = {"time_percent": 16.6, "kernels": 3, "kernels_ns": 10 * MS, "longest_kernel": "gemm"}
+    products = replace(finding("fp32_products", 8.4, **numbers), status="estimate")
+    shown = lines(capture, answer(findings=(LAUNCHES, products)))
+    assert shown[5:7] == [
+        "FP32 products without tensor cores: 16.6 % of the time",
+        "  TF32 would save about 14 % of a step (estimate)",
+    ]
+
+
 def test_a_withheld_verdict_says_why_and_what_to_do(capture: CaptureReader) -> None:
     shown = lines(capture, answer(findings=(), withheld=missing("5 dropped")))
     assert shown[2:4] == [
