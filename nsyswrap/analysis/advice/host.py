@@ -13,6 +13,8 @@ from nsyswrap.analysis.advice.allocations import retries
 from nsyswrap.analysis.advice.context import AdviceContext, loads_in_gaps
 from nsyswrap.analysis.advice.replay import gained_without_waits
 from nsyswrap.analysis.arrays.groups import ascending
+from nsyswrap.analysis.conditions import run_conditions_of
+from nsyswrap.analysis.diagnostics.run_checks import other_processes
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, communicating
 from nsyswrap.analysis.launches import calls_selected
@@ -271,6 +273,12 @@ def _garbage_unseen(whole: Capture) -> dict[str, Any]:
     return {"garbage_unknown": True} if unseen else {}
 
 
+def _shared(capture: Capture) -> dict[str, Any]:
+    """Return ``gpu_shared`` if processes outside of the run had its GPU open: what they did is not known."""
+    conditions = run_conditions_of(capture)
+    return {"gpu_shared": True} if conditions and other_processes(conditions) else {}
+
+
 def spikes(context: AdviceContext) -> Iterator[Finding]:
     """Yield a finding if a few unusually long steps take much time in which the GPU does not compute.
 
@@ -300,6 +308,7 @@ def spikes(context: AdviceContext) -> Iterator[Finding]:
         outlier_ns=float(pace[numbers].mean()),
         more_ns=more,
         **_garbage_unseen(context.capture.whole),
+        **_shared(context.capture),
     )
 
 

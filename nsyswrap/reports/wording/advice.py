@@ -583,6 +583,13 @@ def _synchronizing(numbers: Numbers) -> _Variant:
     return {"sentence": f"Waiting for the GPU{where} {effect}"}, {}
 
 
+_ON_A_GPU_OF_ITS_OWN = {
+    "remedy": "A GPU of its own or less extra work",
+    "do": "run again on a GPU of its own, as other processes used this one; move work that is still extra "
+    "elsewhere: checkpoints and logs to another thread",
+}
+
+
 def _spikes(numbers: Numbers) -> _Variant:
     steps = numbers["step_numbers"]
     more = {
@@ -595,6 +602,8 @@ def _spikes(numbers: Numbers) -> _Variant:
     if "garbage_unknown" in numbers:
         hint = "; --trace cuda,nvtx,python-gc tells whether Python collects garbage in them"
         changes["evidence"] = WORDINGS["spikes"].evidence + hint
+    if "gpu_shared" in numbers:
+        changes |= _ON_A_GPU_OF_ITS_OWN
     if len(steps) > 1:
         return changes, more
     one = "step {listed}, {outliers} of {steps} steps, takes {times} x the median"

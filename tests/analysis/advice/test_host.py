@@ -1,11 +1,17 @@
 """Findings about the host. Steps of 1000 ns are drawn once; of four, the last three are judged."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from advised import STEADY_NS, STEP_NS, findings_of, launched, looped, new, stakes
+from conditioned import H200, OWN, recorded
 from tiny_export import OSRT, PID, Row, call, changed, global_id, graph, kernel, memcpy, nvtx, on_cpu
 
+from nsyswrap.base.run_facts import Conditions, GpuProcess
+from nsyswrap.reports.wording.advice import words
+
+OTHER = GpuProcess(7, "python", in_run=False)
 SYNC = "cudaDeviceSynchronize"
 PINNED = {"srcKind": 1, "dstKind": 2}
 
@@ -382,6 +388,17 @@ def test_an_unusually_long_step(tmp_path: Path) -> None:
         "more_ns": 2000,
     }
     assert (one.evidence.start.tolist(), one.evidence.end.tolist()) == ([5000, 6000], [5020, 8000])
+
+
+def test_a_long_step_on_a_gpu_that_others_use_can_be_theirs(tmp_path: Path) -> None:
+    rows = looped(*USUAL, steps=10, longer={5: 2000})
+    for others, remedy in (
+        ((), "Removing the extra work"),
+        ((OTHER,), "A GPU of its own or less extra work"),
+    ):
+        facts = Conditions((replace(H200, processes=(OWN, *others)),))
+        one = findings_of(recorded(tmp_path / f"{len(others)}", rows, [], facts))["spikes"]
+        assert words(one).remedy == remedy
 
 
 @pytest.mark.parametrize(("longer", "expected"), [(999, {}), (1000, {"spikes": 1000})])
