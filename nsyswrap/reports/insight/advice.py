@@ -12,8 +12,8 @@ unusually long steps; idle time with another cause; NVTX ranges that the program
 time their GPU work; lost events.
 
 A change saves at most the time of the judged part that the finding concerns. For blocks, arithmetic and
-chains of kernels this time is an estimate. Time on several devices counts once. Two findings can concern the
-same time; then they name each other. A finding of less than 5 % of the judged time is left out.
+kernels that only move data this time is an estimate. Time on several devices counts once. Two findings can
+concern the same time; then they name each other. A finding of less than 5 % of the judged time is left out.
 """
 
 from __future__ import annotations

@@ -229,9 +229,9 @@ WORDINGS: Mapping[FindingKind, Wording] = {
     ),
     "unfused_attention": Wording(
         "Attention not fused",
-        "{kernels_ns} of softmax, masks and scaling between products",
-        "softmax between two products: {softmaxes:per step}; kernels between these products: "
-        "{kernels:per step}; each reads and writes all scores",
+        "{kernels_ns} of softmax, masks, scaling and copies of heads",
+        "softmax between two products: {softmaxes:per step}; kernels between these products, and copies "
+        "beside them: {kernels:per step}; those between read and write all scores",
         "Fused attention",
         "call F.scaled_dot_product_attention, which keeps the scores on the chip; in transformers, "
         "attn_implementation='sdpa'",
@@ -243,11 +243,11 @@ WORDINGS: Mapping[FindingKind, Wording] = {
         "{kernels_ns} in separate kernels ({kernels:per step})",
         "kernels of bursts in which each comes once for many parameters: {kernels:per step}, {kernels_ns} in "
         "total",
-        "One update for all parameters",
-        "let the optimizer update all at once: fused=True or foreach=True; for an own update, such as a "
-        "moving average, use the torch._foreach functions",
+        "One pass over the parameters",
+        "let the optimizer pass over each parameter once: fused=True; foreach=True saves launches, but no "
+        "reads and writes; compile an own update, such as a moving average, with torch.compile",
         "optimizer = torch.optim.AdamW(model.parameters(), fused=True)",
-        "the optimizer has neither option; then compile its step with torch.compile",
+        "the optimizer has no such option; then compile its step with torch.compile",
     ),
     "casts": Wording(
         "Casts between types",
@@ -263,7 +263,8 @@ WORDINGS: Mapping[FindingKind, Wording] = {
     "layout_copies": Wording(
         "Layout conversions",
         "{conversions_ns} between NCHW and NHWC ({kernels:per step})",
-        "copies inside the GPU: {kernels:per step}; {listed}",
+        "copies inside the GPU: {kernels:per step}; {listed}; that norms and pooling can be faster in NHWC, "
+        "too, is not counted",
         "One layout throughout",
         "keep images in NHWC, the layout of the tensor cores, from the input to the last layer",
         "model = model.to(memory_format=torch.channels_last)  # and the input",
@@ -654,6 +655,7 @@ _COPIES = {
     "concatenations_ns": "concatenations",
     "clones_ns": "copies as they are",
 }
+_COPIES_INSIDE = "copies inside the GPU: {kernels:per step}; {listed}"
 
 
 def _layout_copies(numbers: Numbers) -> _Variant:
@@ -661,9 +663,9 @@ def _layout_copies(numbers: Numbers) -> _Variant:
     most, language = max(_COPIES, key=lambda key: numbers[key]), numbers["written_in"]
     listed = [f"{name} {duration(numbers[key])}" for key, name in _COPIES.items() if numbers[key]]
     more = {"listed": ", ".join(listed)}
-    changes = {}
+    changes = {} if most == "conversions_ns" else {"evidence": _COPIES_INSIDE}
     if most == "strided_ns":
-        changes = {
+        changes |= {
             "heading": "Strided copies",
             "sentence": "{strided_ns} for copies to another layout ({kernels:per step})",
             "do": "keep one layout: no .contiguous(), .permute() or .transpose() between kernels; for "
@@ -671,7 +673,7 @@ def _layout_copies(numbers: Numbers) -> _Variant:
             "example": "x = x.to(memory_format=torch.channels_last)  # once, and no .contiguous()",
         }
     elif most == "concatenations_ns":
-        changes = {
+        changes |= {
             "heading": "Concatenations",
             "sentence": "{concatenations_ns} for joining tensors ({kernels:per step})",
             "remedy": "Writing in place",
@@ -679,7 +681,7 @@ def _layout_copies(numbers: Numbers) -> _Variant:
             "example": "cache[:, position] = key  # instead of torch.cat",
         }
     elif most == "clones_ns":
-        changes = {
+        changes |= {
             "heading": "Copies inside the GPU",
             "sentence": "{clones_ns} for copies as they are ({kernels:per step})",
             "remedy": "Using the data where it is",

@@ -306,9 +306,9 @@ faulting_kernels: Page faults | kernels wait for 197 kB of unified memory to mig
     page faults, under way during 600 ns of 2.97 µs of kernel time
 waiting_for_pages: Page faults | the GPU is idle for 300 ns until pages have migrated | 3 gaps ending with a
     migration after a page fault, before a kernel
-unfused_attention: Attention not fused | 3.00 ms of softmax, masks and scaling between products | softmax
-    between two products: 4 per step; kernels between these products: 10 per step; each reads and writes all
-    scores
+unfused_attention: Attention not fused | 3.00 ms of softmax, masks, scaling and copies of heads |
+    softmax between two products: 4 per step; kernels between these products, and copies beside them: 10 per
+    step; those between read and write all scores
 parameter_updates: Parameters updated one by one | 3.00 ms in separate kernels (10 per step) | kernels of
     bursts in which each comes once for many parameters: 10 per step, 3.00 ms in total
 casts: Casts between types | 3.00 ms for casts of weights and activations (10 per step) | casts: 10 per
@@ -317,7 +317,7 @@ casts: Casts between types | 3.00 ms for casts of activations (10 per step) | ca
     other kernels have: 10 per step, 3.00 ms in total; casts of weights do not count
 layout_copies: Layout conversions | 2.00 µs between NCHW and NHWC (10 per step) | copies inside the GPU: 10
     per step; conversions 2.00 µs, strided copies 1.00 µs, concatenations 1.00 µs, copies as they are 1.00
-    µs
+    µs; that norms and pooling can be faster in NHWC, too, is not counted
 layout_copies: Strided copies | 2.00 µs for copies to another layout (10 per step) | copies inside the GPU:
     10 per step; conversions 1.00 µs, strided copies 2.00 µs, concatenations 1.00 µs, copies as they are
     1.00 µs
