@@ -3,7 +3,7 @@
 nsys samples the counters (profile --gpu-metrics), by default 10,000 times a second. A sample counts for a row
 if nothing else ran on the GPU in its time, and the row's operations ran in at least 95 % of it. Rows with
 fewer than 30 such samples are unsampled: their kernels are too short, or too few. For a step, all samples
-wholly inside it count, idle time included.
+wholly inside it count, idle time included; where no step has 30, steps have no rows.
 
 Percentages are of the peak that a GPU can sustain. Modules are those of nvtx_tree with what is inside them,
 their layers together, as in layers.*.mlp. Near is the roof that the counters approach: compute if tensor
@@ -81,7 +81,9 @@ def compute(capture: Capture) -> Result:
     named = {one.process_id for one in processes if len(processes) > 1} - {MISSING}
     owned = [(one, f", process {one.process_id}" if one.process_id in named else "") for one in processes]
     blocks = [*(_judged_row(*one) for one in owned), *_of_operations(capture)]
-    blocks += [_step_rows(one, of) for one, of in owned if one.steps.has_steady]
+    of_steps = [_step_rows(one, of) for one, of in owned if one.steps.has_steady]
+    told = [one for one in of_steps if (one.figures["samples"] >= LEAST_SAMPLES).any()]
+    blocks += told
     figures = {name: np.concatenate([one.figures[name] for one in blocks]) for name in blocks[0].figures}
     rows = [(block.scope, name) for block in blocks for name in block.names]
     near = near_roof(figures)
@@ -103,7 +105,8 @@ def compute(capture: Capture) -> Result:
         if other and one not in ("", NEITHER, other)
     ]
     labels = name_notes(capture, gpu_operations_of(capture))
-    return Result(data, (*labels, *_notes(processes, differ), _sampled(data)))
+    short = [f"no rows of steps: none has {LEAST_SAMPLES} samples"] if len(told) < len(of_steps) else []
+    return Result(data, (*labels, *_notes(processes, differ), *short, _sampled(data)))
 
 
 def _judged_row(process: JudgedProcess, of: str) -> _Rows:

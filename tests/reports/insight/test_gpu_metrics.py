@@ -174,6 +174,14 @@ def test_steps_have_all_samples_inside_of_them(tmp_path: Path) -> None:
     assert (part["name"], part["samples"]) == ("steady part", sum(one["samples"] for one in steps.values()))
 
 
+@pytest.mark.parametrize(("every", "steps"), [(33, 3), (35, 0)])  # ns: 30 and 28 samples in each step
+def test_steps_have_rows_if_one_is_sampled_enough(tmp_path: Path, every: int, steps: int) -> None:
+    launches = [call("cudaLaunchKernel", 0, 10, 1), kernel("k", 100, 600, 1)]
+    capture = new(tmp_path, *looped(*launches), *sampled([50] * 200, every=every))
+    assert len(rows_of(capture, "step")) == steps
+    assert ("no rows of steps: none has 30 samples" in capture.report(REPORT).notes) is (not steps)
+
+
 def test_where_counters_and_known_work_differ(tmp_path: Path) -> None:
     values = [[100] * 200, [0] * 200, [90] * 200, [10] * 200]
     capture = opened(tmp_path, *work(), H200, *sampled(*values, every=4))
