@@ -22,6 +22,7 @@ from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.stream import looked_up
 
 MEMSET_NAME = "[CUDA memset]"
+_LOADS = re.compile("cu(da)?((Module|Library)Load|LinkComplete)")
 _AUTOGRAD = "pt_autograd"  # how PyTorch's autograd threads are named: pt_autograd_0 and so on
 
 
@@ -210,6 +211,11 @@ def is_autograd(capture: Capture, thread: int) -> bool:
     """Return True if PyTorch named a thread as one of autograd, which runs nothing but backward passes."""
     _, name = capture.whole.threads.get(thread, (None, None))
     return (name or "").startswith(_AUTOGRAD)
+
+
+def load_calls(capture: Capture) -> NDArray[Any]:
+    """Return the rows of the calls that load a module or a library."""
+    return calls_named(capture, _LOADS)
 
 
 def calls_named(capture: Capture, pattern: re.Pattern[str], kind: str = "api") -> NDArray[Any]:

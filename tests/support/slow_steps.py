@@ -332,9 +332,14 @@ def _steps(events: Events, process: int, found: Found) -> SlowSteps:
     count, half = len(times), len(times) // 2
     usual = _usual(lasting, range(half, count)) if count else []
     loads = [
-        loading or (first and (i == 0 or lasting[i] > 1.1 * usual[i]))
-        for i, (loading, first) in enumerate(
-            zip(_loads(events, process, found), found.first_uses, strict=True)
+        loading or (first and i == 0) or ((first or any_load) and lasting[i] > 1.1 * usual[i])
+        for i, (loading, any_load, first) in enumerate(
+            zip(
+                _loads(events, process, found),
+                _loads_any(events, process, found),
+                found.first_uses,
+                strict=True,
+            )
         )
     ]
     unusual = [found.differs[i] or loads[i] or (i < 10 and lasting[i] > 1.5 * usual[i]) for i in range(count)]
@@ -376,6 +381,18 @@ def _loads(events: Events, process: int, found: Found) -> list[bool]:
         len({ns for a, b in loading for ns in range(max(a, start), min(b, end))}) for start, end in spans
     ]
     return [ns > 0.1 * usual for ns in covered]
+
+
+def _loads_any(events: Events, process: int, found: Found) -> list[bool]:
+    """Return whether each occurrence loads a module or a library."""
+    spans = zip(found.starts, found.ends, strict=True)
+    names = ("cuModuleLoad", "cuLibraryLoad", "cudaLibraryLoad", "cuLinkComplete")
+    times = [
+        call.start
+        for call in events.calls
+        if call.thread & PROCESS == process and call.name.startswith(names)
+    ]
+    return [any(start <= at < end for at in times) for start, end in spans]
 
 
 def _usual(lasting: Sequence[int], among: Sequence[int]) -> list[float]:

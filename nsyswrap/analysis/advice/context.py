@@ -14,7 +14,6 @@ outlier steps; ``most_saved_ns`` what other processes do and what the GPU that c
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -37,13 +36,12 @@ from nsyswrap.analysis.gpu_operations import (
 from nsyswrap.analysis.judged_process import JudgedProcess
 from nsyswrap.analysis.launch_bound import back_to_back, ended_by
 from nsyswrap.analysis.launches import Launches, launches_of
-from nsyswrap.analysis.names import calls_named, full_names
+from nsyswrap.analysis.names import full_names, load_calls
 from nsyswrap.capture.intervals import NOTHING, IntervalSet, difference, intersection, union
 from nsyswrap.capture.schema import PAGEABLE, TINY_BYTES, TO_HOST
 
 WORTH_PERCENT = 5.0  # of the time judged; less is not worth a finding
 _LAUNCHES, _SHORT_NS = 3, 10_000  # durations of kernels that launching limits, the former in launches
-_LOADS = re.compile("cu(da)?((Module|Library)Load|LinkComplete)")
 
 
 class NamedKernels(NamedTuple):
@@ -342,7 +340,7 @@ def loads_in_gaps(context: AdviceContext) -> NDArray[Any]:
     loads = np.zeros(len(gaps), np.int64)
     if not whole.has("api"):
         return loads
-    calls = calls_named(whole, _LOADS)
+    calls = load_calls(whole)
     api = whole.columns("api", "start_ns", "global_tid")
     start, caller = (api[field][calls] for field in ("start_ns", "global_tid"))
     for thread in ascending(caller).tolist():

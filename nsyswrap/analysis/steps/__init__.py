@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.arrays.groups import ascending, distinct, quantiles
 from nsyswrap.analysis.finding import Note
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
-from nsyswrap.analysis.names import CLASSES, LOAD, call_classes
+from nsyswrap.analysis.names import CLASSES, LOAD, call_classes, load_calls
 from nsyswrap.analysis.steps.loops import (
     MARKED,
     Choice,
@@ -357,7 +357,8 @@ def _warm_up(whole: Capture, process: int, occurrences: Occurrences, ratio: NDAr
     count = len(ratio)
     if occurrences.is_range and count <= LEAST_STEPS:
         return 0
-    loads = occurrences.first_uses & (ratio > _LONGER) | _loads(whole, process, occurrences)
+    much, some = _loads(whole, process, occurrences)
+    loads = (occurrences.first_uses | some) & (ratio > _LONGER) | much
     loads[0] |= occurrences.first_uses[0]
     unusual = occurrences.differs | loads | (ratio > _LONG) & (np.arange(count) < _MOST_LONG)
     most, warm_up = count // 2, 0
@@ -370,11 +371,20 @@ def _warm_up(whole: Capture, process: int, occurrences: Occurrences, ratio: NDAr
     return max(with_shapes, min(int(loads[0]), warm_up) if warm_up >= most or many else warm_up)
 
 
-def _loads(whole: Capture, process: int, occurrences: Occurrences) -> NDArray[Any]:
-    """Mark the occurrences with much loading of modules or compiling of kernels."""
-    durations = occurrences.end_ns - occurrences.start_ns
-    loads = loading(whole, process).within(occurrences.start_ns, occurrences.end_ns)
-    return loads > _LOADING_PART * np.median(durations)  # type: ignore[no-any-return]
+def _loads(
+    whole: Capture, process: int, occurrences: Occurrences
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Mark the occurrences with much loading of modules or compiling of kernels, and those with any.
+
+    Those with any load a module or a library: a compiler in the program comes before, which is host code.
+    """
+    start, end = occurrences.start_ns, occurrences.end_ns
+    much = loading(whole, process).within(start, end) > _LOADING_PART * np.median(end - start)
+    times = np.empty(0, np.int64)
+    if whole.has("api"):
+        api, rows = whole.columns("api", "start_ns", "global_tid"), load_calls(whole)
+        times = np.sort(api["start_ns"][rows[api["global_tid"][rows] & PROCESS_MASK == process]])
+    return much, np.searchsorted(times, end) > np.searchsorted(times, start)
 
 
 def _usual_ns(durations: NDArray[Any], most: NDArray[Any], *, is_trend: bool) -> NDArray[Any]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from step_drawings import LAUNCH, LENGTH, Drawing, every, numbers, only, starts, training
-from tiny_export import PID, call, changed, global_id, kernel, memcpy, nvtx, opened
+from tiny_export import NVTX, PID, call, changed, global_id, kernel, memcpy, nvtx, opened
 
 from nsyswrap.analysis.steps import parse_choice, steps_of
 from nsyswrap.base.errors import NotInCapture
@@ -51,6 +51,24 @@ class TestWarmUp:
 
     def test_at_most_ten_steps_are_warm_up_because_they_are_long(self, tmp_path: Path) -> None:
         assert only(tmp_path, self.lasting(*(2,) * 20, *(1,) * 80)).warm_up == 10
+
+    def compiling(self, *compiles: bool) -> Drawing:
+        """Steps of which some compile for twice their time in host code, and load what that made at once."""
+        drawing = self.lasting(*(3 if one else 1 for one in compiles))
+        starts = [row.cells["start"] for row in drawing.rows if row.table == NVTX]
+        for start, one in zip(starts, compiles, strict=True):
+            assert isinstance(start, int)
+            drawing.rows += [call("cuLibraryLoadData", start + 500, start + 550)] if one else []
+        return drawing
+
+    def test_leading_steps_that_compile_are_warm_up(self, tmp_path: Path) -> None:
+        drawing = self.compiling(*(True,) * 20, *(False,) * 80)  # a shape each, before they come again
+        assert only(tmp_path, drawing).warm_up == 20
+
+    @pytest.mark.parametrize("every_one", [2, 3])
+    def test_compiling_again_and_again_is_no_warm_up(self, every_one: int, tmp_path: Path) -> None:
+        drawing = self.compiling(*(i % every_one == 0 for i in range(60)))
+        assert only(tmp_path, drawing).warm_up == 1
 
     def test_loading_in_every_step_is_no_warm_up(self, tmp_path: Path) -> None:
         assert only(tmp_path, self.lasting(*(1,) * 12, loads=True)).warm_up == 1
