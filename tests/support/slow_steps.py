@@ -47,7 +47,7 @@ class SlowSteps(NamedTuple):
             return []
         lasting = [self.times[i][1] - self.times[i][0] for i in numbers]
         low, _, high = quantiles(lasting, n=4, method="inclusive")
-        return numbers if high <= 5 * low or not self.varies else []
+        return numbers if high <= 5 * low or not self.varies or _in_turn(lasting) else []
 
 
 class Found(NamedTuple):
@@ -342,7 +342,9 @@ def _steps(events: Events, process: int, found: Found) -> SlowSteps:
             )
         )
     ]
-    unusual = [found.differs[i] or loads[i] or (i < 10 and lasting[i] > 1.5 * usual[i]) for i in range(count)]
+    long = [lasting[i] > 1.5 * usual[i] for i in range(count)]
+    leading = 0 if sum(long[half:]) > 0.25 * (count - half) else 10
+    unusual = [found.differs[i] or loads[i] or (i < leading and long[i]) for i in range(count)]
     warm_up = 0
     for number in range(half):
         if unusual[number]:
@@ -393,6 +395,16 @@ def _loads_any(events: Events, process: int, found: Found) -> list[bool]:
         if call.thread & PROCESS == process and call.name.startswith(names)
     ]
     return [any(start <= at < end for at in times) for start, end in spans]
+
+
+def _in_turn(lasting: Sequence[int]) -> bool:
+    """Return whether as many steps in a row, two to eight, take nearly the same time wherever they begin."""
+    for count in range(2, min(8, len(lasting) // 3) + 1):
+        sums = [sum(lasting[i : i + count]) for i in range(len(lasting) - count + 1)]
+        low, _, high = quantiles(sums, n=4, method="inclusive")
+        if high <= 1.25 * low:
+            return True
+    return False
 
 
 def _usual(lasting: Sequence[int], among: Sequence[int]) -> list[float]:

@@ -10,7 +10,7 @@ else than most, and up to ten that are unusually long. Outliers are later steps 
 median duration; of steps that grow or shrink all the time, the median of those around them. One or two very
 long steps that launch something else than most part the program: then the steady part is the longest run of
 steps between them. There is no steady part without three steady steps, or if the upper quartile of their
-times is over five times the lower one without a trend.
+times is over five times the lower one without a trend, unless a few in a row always last as long together.
 """
 
 from __future__ import annotations
@@ -82,6 +82,7 @@ _LONGER = 1.1  # times the median duration: a first launch that costs
 _MOST_LONG = 10  # leading steps that are warm-up because they are long alone
 _MOST_OUTLIERS = 0.25  # of the steps: more of them are no exception
 _WIDE = 5  # ratio of the upper to the lower quartile of steps that differ too much
+_MOST_TURNS, _ALIKE = 8, 1.25  # steps in a row, and that ratio of their sums: they only differ in turn
 _BREAK, _MOST_BREAKS = 20, 2  # times the median duration; more breaks than that are outliers
 _LOADING_PART = 0.1  # of the median step
 _MANY_LOADS = 0.25  # of the steps after the leading ones: then loading is no warm-up
@@ -342,9 +343,22 @@ def _why_unsteady(label: LoopLabel, durations: NDArray[Any], *, chosen: bool) ->
     if len(durations) < LEAST_STEPS:
         return Note("too_few_steps", {"label": label})
     short, long = quantiles(durations, (0.25, 0.75))
-    if chosen or long <= _WIDE * short:
+    if chosen or long <= _WIDE * short or _differ_in_turn(durations):
         return None
     return Note("steps_vary", {"label": label, "short_ns": short, "long_ns": long})
+
+
+def _differ_in_turn(durations: NDArray[Any]) -> bool:
+    """Return True if some steps in a row always take as long together, wherever they begin.
+
+    Two processes that load input deliver two batches at about the same time: the first one is waited for.
+    """
+    until = np.append(0, np.cumsum(durations))
+    for count in range(2, min(_MOST_TURNS, len(durations) // LEAST_STEPS) + 1):
+        short, long = quantiles(until[count:] - until[:-count], (0.25, 0.75))
+        if long <= _ALIKE * short:
+            return True
+    return False
 
 
 def _warm_up(whole: Capture, process: int, occurrences: Occurrences, ratio: NDArray[Any]) -> int:
@@ -360,8 +374,11 @@ def _warm_up(whole: Capture, process: int, occurrences: Occurrences, ratio: NDAr
     much, some = _loads(whole, process, occurrences)
     loads = (occurrences.first_uses | some) & (ratio > _LONGER) | much
     loads[0] |= occurrences.first_uses[0]
-    unusual = occurrences.differs | loads | (ratio > _LONG) & (np.arange(count) < _MOST_LONG)
     most, warm_up = count // 2, 0
+    long = (ratio > _LONG) & (np.arange(count) < _MOST_LONG)
+    if (ratio[most:] > _LONG).mean() > _MOST_OUTLIERS:  # the later ones are long as often
+        long[:] = False
+    unusual = occurrences.differs | loads | long
     for number in np.flatnonzero(unusual).tolist():
         if number > warm_up + _LOOK_AHEAD - 1 or number >= most:
             break

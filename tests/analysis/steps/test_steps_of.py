@@ -215,6 +215,45 @@ class TestChoice:
         assert (numbers(steps.steady), steps.has_steady) == ([2], True)
 
 
+class TestVaryingSteps:
+    """Steps of which many take more than five times as long as others."""
+
+    def lasting(self, lengths: list[int]) -> Drawing:
+        drawing, now = Drawing(), 0
+        for length in lengths:
+            drawing.range("step", now, now + length)
+            drawing.launch("a", now + 100, gpu_ns=100)
+            now += length
+        return drawing
+
+    @pytest.mark.parametrize(
+        "lengths",
+        [
+            [10_000, 100_000] * 20,
+            [10_000, 10_000, 100_000] * 12,
+            # Two loaders that begin together and drift apart until one batch is always there.
+            [10_000 + 4000 * i if i % 2 else 100_000 - 4000 * i for i in range(20)] + [10_000, 100_000] * 10,
+            [10_000, 100_000] * 20 + [5_000_000] + [10_000, 100_000] * 20,
+        ],
+    )
+    def test_steps_that_differ_in_turn_are_steady(self, lengths: list[int], tmp_path: Path) -> None:
+        steps = only(tmp_path, self.lasting(lengths))
+        assert (steps.has_steady, int(steps.steady.sum())) == (True, len(lengths) - 1)
+
+    @pytest.mark.parametrize(
+        "lengths",
+        [
+            [10_000, 100_000] * 3,  # too few to tell
+            [10_000, 100_000] * 10 + [10_000] * 20 + [100_000] * 20,
+            [10_000 if bit == "0" else 100_000 for bit in f"{3**36:b}"],  # in no order
+        ],
+    )
+    def test_steps_that_vary_are_none(self, lengths: list[int], tmp_path: Path) -> None:
+        why = only(tmp_path, self.lasting(lengths)).why_none
+        assert why
+        assert note_text(why).startswith("'step' repeats, but takes ")
+
+
 class TestTrend:
     """Steps that grow or shrink all the time."""
 
