@@ -331,15 +331,13 @@ def _steps(events: Events, process: int, found: Found) -> SlowSteps:
     lasting = [end - start for start, end in times]
     count, half = len(times), len(times) // 2
     usual = _usual(lasting, range(half, count)) if count else []
+    any_load = _loads_any(events, process, found)
+    if sum(any_load[half:]) > 0.25 * (count - half):
+        any_load = [False] * count
     loads = [
-        loading or (first and i == 0) or ((first or any_load) and lasting[i] > 1.1 * usual[i])
-        for i, (loading, any_load, first) in enumerate(
-            zip(
-                _loads(events, process, found),
-                _loads_any(events, process, found),
-                found.first_uses,
-                strict=True,
-            )
+        loading or (first and i == 0) or ((first or any_load[i]) and lasting[i] > 1.1 * usual[i])
+        for i, (loading, first) in enumerate(
+            zip(_loads(events, process, found), found.first_uses, strict=True)
         )
     ]
     long = [lasting[i] > 1.5 * usual[i] for i in range(count)]

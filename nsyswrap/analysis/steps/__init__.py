@@ -371,10 +371,11 @@ def _warm_up(whole: Capture, process: int, occurrences: Occurrences, ratio: NDAr
     count = len(ratio)
     if occurrences.is_range and count <= LEAST_STEPS:
         return 0
+    most, warm_up = count // 2, 0
     much, some = _loads(whole, process, occurrences)
+    some &= some[most:].mean() <= _MANY_LOADS
     loads = (occurrences.first_uses | some) & (ratio > _LONGER) | much
     loads[0] |= occurrences.first_uses[0]
-    most, warm_up = count // 2, 0
     long = (ratio > _LONG) & (np.arange(count) < _MOST_LONG)
     if (ratio[most:] > _LONG).mean() > _MOST_OUTLIERS:  # the later ones are long as often
         long[:] = False

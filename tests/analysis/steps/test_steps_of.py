@@ -70,6 +70,9 @@ class TestWarmUp:
         drawing = self.compiling(*(i % every_one == 0 for i in range(60)))
         assert only(tmp_path, drawing).warm_up == 1
 
+    def test_of_steps_that_all_load_the_longer_ones_are_no_warm_up(self, tmp_path: Path) -> None:
+        assert only(tmp_path, self.lasting(1, *(1.2,) * 8, *(1,) * 30, loads=True)).warm_up == 1
+
     def test_loading_in_every_step_is_no_warm_up(self, tmp_path: Path) -> None:
         assert only(tmp_path, self.lasting(*(1,) * 12, loads=True)).warm_up == 1
 
