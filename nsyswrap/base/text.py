@@ -61,7 +61,7 @@ _TO_ASCII = str.maketrans(
 _GLUE = "\x1f"  # no text that is printable has it, and textwrap does not break lines there
 _NUMBER = r"0*([0-9]+)"  # in a name
 _PLURAL = r"\b([a-z]+?)(ies|(?<=ss|ch|sh)es|s)\b"
-_BEFORE_UNIT = r"(?<=\d) (?=(?:%|[nuµm]?s|min|h|(?:[kMGTPE]i?)?B(?:/s)?)(?!\w))"
+_NO_BREAK = r"(?<=\d) (?=(?:%|[nuµm]?s|min|h|(?:[kMGTPE]i?)?B(?:/s)?)(?!\w))|(?<= -r) |(?<=\(-r) "
 _MOST = 3  # suggestions
 _WORSE = 0.05  # of the similarity, from 0 to 1: a name that much less similar than the best is left out
 _in_ascii: ContextVar[bool] = ContextVar("in_ascii", default=False)
@@ -125,11 +125,13 @@ def ascii_layout(*, active: bool) -> Iterator[None]:
 
 
 def wrap(text: str, width: int, indent: str = "") -> list[str]:
-    """Wrap a text without control characters to ``width`` columns; a number stays with its unit.
+    """Wrap a text without control characters to ``width`` columns.
+
+    A number stays with its unit, and ``-r`` with the name of its report.
 
     ``indent`` precedes all lines but the first.
     """
-    glued = re.sub(_BEFORE_UNIT, _GLUE, text)
+    glued = re.sub(_NO_BREAK, _GLUE, text)
     lines = textwrap.wrap(glued, width, subsequent_indent=indent, break_on_hyphens=False)
     return [line.replace(_GLUE, " ") for line in lines]
 

@@ -418,9 +418,9 @@ def _moving(answer: Answer) -> list[AnswerLine]:
         return []
     report = "memcpy_bandwidth" if next(iter(parts)) == MEMCPY else "cuda_gpu_kern_sum"
     percent = {name: answer.share(ns) for name, ns in parts.items()}
-    listed = ", ".join(
-        f"{BUSY_NAMES[name]} {whole_percent(one)}" for name, one in percent.items() if one >= 1
-    )
+    shown = [name for name, one in percent.items() if one >= 1]
+    listed = ", ".join(f"{BUSY_NAMES[name]} {whole_percent(percent[name])}" for name in shown)
+    listed = listed if len(shown) > 1 else BUSY_NAMES[shown[0]]
     total = whole_percent(sum(percent.values()))
     text = f"{total} of the {answer.scope} only moves data: {listed}"
     return [AnswerLine(text, "finding", "warning", report=report)]
@@ -589,7 +589,7 @@ def start_up_lines(answer: Answer) -> Iterator[AnswerLine]:
             yield AnswerLine(left_out, "fact")
         return
     first = f"step {answer.steps.first:,}" if answer.steps.first else "the first step"
-    first = "the first loop" if any(loop.before for loop in answer.other_loops) else first
+    first = "the loops" if any(loop.before for loop in answer.other_loops) else first
     text = f"Start-up: {duration(start_up.duration_ns)} before {first}"
     loading = ""
     if start_up.loading_ns > _LOADING_PART * start_up.duration_ns:

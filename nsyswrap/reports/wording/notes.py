@@ -84,7 +84,7 @@ TEXTS: Mapping[str, Words] = {
     ),
     "fewer_steps": "only {count:steps}",
     "too_few_steps": "{label} repeats too few times",
-    "steps_vary": "{label} repeats, but takes {short_ns} to {long_ns}",
+    "steps_vary": "{label} varies from {short_ns} to {long_ns}",
     "work_beside": lambda n: (
         f"another thread launches its own GPU work beside {n['label']}{': ' if n['ranges'] else ''}"
         + ", ".join(f"{count:,} x '{name}'" for count, name in n["ranges"])

@@ -254,7 +254,7 @@ class TestVaryingSteps:
     def test_steps_that_vary_are_none(self, lengths: list[int], tmp_path: Path) -> None:
         why = only(tmp_path, self.lasting(lengths)).why_none
         assert why
-        assert note_text(why).startswith("'step' repeats, but takes ")
+        assert note_text(why).startswith("'step' varies from ")
 
 
 class TestTrend:

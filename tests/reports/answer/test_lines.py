@@ -81,7 +81,7 @@ def test_a_busy_gpu_says_with_what(capture: CaptureReader) -> None:
         "  idle 10 %: host code 10 %",
         "Largest cause of idle time: host code, 10 % of the steady part",
         "  list the gaps: -r gpu_idle",
-        "20 % of the steady part only moves data: copies 20 % (-r memcpy_bandwidth)",
+        "20 % of the steady part only moves data: copies (-r memcpy_bandwidth)",
     ]
 
 
@@ -102,11 +102,11 @@ def test_a_copy_is_never_busy_without_a_word(capture: CaptureReader) -> None:
     )
     shown = lines(capture, answer(copying, findings=(), start_up=None))
     assert shown[3:] == [
-        "95 % of the steady part only moves data: copies 67 %, copy kernels 28 % (-r",
-        "  memcpy_bandwidth)",
+        "95 % of the steady part only moves data: copies 67 %, copy kernels 28 %",
+        "  (-r memcpy_bandwidth)",
     ]
     known = finding("tiny_copies", 40, copies=9, median_bytes=4.0, most_bytes=64, cost_ns=4)
-    assert "28 % of the steady part only moves data: copy kernels 28 % (-r" in lines(
+    assert "28 % of the steady part only moves data: copy kernels (-r cuda_gpu_kern_sum)" in lines(
         capture, answer(copying, findings=(known,))
     )
 
@@ -140,8 +140,8 @@ def test_the_kernel_that_is_the_program(capture: CaptureReader) -> None:
     assert shown[3:] == [
         "forces takes 98.3 % of the time",
         "  command for Nsight Compute: --ncu",
-        "forces: median 9.00 ms in the first third of the steps, 11.0 ms in the last (-r",
-        "  cuda_kern_exec_trace)",
+        "forces: median 9.00 ms in the first third of the steps, 11.0 ms in the last",
+        "  (-r cuda_kern_exec_trace)",
     ]
 
 
@@ -420,6 +420,12 @@ def test_no_name_widens_a_line_or_moves_the_cursor(capture: CaptureReader, name:
         for text in lines(capture, shown):
             assert cell_len(text) <= 80
             assert text.isprintable()
+
+
+def test_the_start_up_of_several_loops_takes_one_line(capture: CaptureReader) -> None:
+    loops = (OtherLoop(LoopLabel.of_range("eval"), 47, 12e6, 4.0, 3.0, before=True),)
+    shown = lines(capture, answer(other_loops=loops, steps=steps(warm_up=12, gpu_percent=68.0)))
+    assert "Start-up: 3.50 s before the loops; 12 warm-up steps, 32 % of GPU time left out" in shown
 
 
 def test_without_gpu_work_the_rest_is_shown(tmp_path: Path, cli: Cli) -> None:
