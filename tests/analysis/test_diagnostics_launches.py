@@ -93,16 +93,22 @@ def test_launches_whose_work_is_missing(tmp_path: Path) -> None:
         call("cudaGraphLaunch_v10000", 140, 145, 8),
         graph(150, 350, 8),  # whole graphs are work, and end late
     )
-    lost = "3 launch calls without recorded work (2 cudaLaunchKernel, 1 cuLaunchKernelEx)"
-    late = "1 of them after the last call of their process with recorded work"
-    cause = "recording probably ended before the work ran"
-    assert found(capture, "launches without work") == [("warning", 3, None, f"{lost}, {late}: {cause}")]
+    causes = "of 1, recording probably ended before it ran; of the others, events were dropped or removed"
+    lost = f"3 launch calls without recorded work: {causes} (2 cudaLaunchKernel, 1 cuLaunchKernelEx)"
+    assert found(capture, "launches without work") == [("warning", 3, None, lost)]
+
+
+def test_launches_after_all_with_work_were_cut_off(tmp_path: Path) -> None:
+    """The work of the last one with work can end later: a GPU has a queue."""
+    capture = opened(tmp_path, call(LAUNCH, 100, 110, 1), kernel("k", 120, 900, 1), call(LAUNCH, 200, 210, 2))
+    lost = "1 launch call without recorded work: recording probably ended before it ran (1 cudaLaunchKernel)"
+    assert found(capture, "launches without work") == [("warning", 1, None, lost)]
 
 
 def test_launches_whose_work_was_dropped_or_never_recorded(tmp_path: Path) -> None:
     dropped = opened(tmp_path, *launch(1, 100), call(LAUNCH, 110, 112, 2), *launch(3, 200))
     [(*_, meaning)] = found(dropped, "launches without work")
-    assert str(meaning).endswith("(1 cudaLaunchKernel): events were dropped or removed")
+    assert str(meaning).endswith("events were dropped or removed (1 cudaLaunchKernel)")
     (tmp_path / "none").mkdir()
     alone = opened(tmp_path / "none", call(LAUNCH, 110, 112, 2))
     [(level, count, *_)] = found(alone, "launches without work")
@@ -119,7 +125,8 @@ def test_the_last_work_is_that_of_the_own_process(tmp_path: Path) -> None:
     )
     [(_, count, _, meaning)] = found(capture, "launches without work")
     assert count == 2
-    assert "(1 cudaLaunchKernel, 1 cudaGraphLaunch_v10000), 1 of them after the last" in str(meaning)
+    assert "of 1, recording probably ended before it ran" in str(meaning)
+    assert str(meaning).endswith("(1 cudaLaunchKernel, 1 cudaGraphLaunch_v10000)")
 
 
 def test_failed_launches_stand_apart(tmp_path: Path) -> None:

@@ -118,13 +118,13 @@ def _api_result(of: str) -> Words:
 
 
 def _launches_lost(n: Numbers) -> str:
-    """Name the functions called, and count the calls after the last one with recorded work."""
+    """Say why the work is missing, as far as that is known, then name the functions called."""
     listed = ", ".join(f"{count:,} {name}" for name, count in n["functions"])
-    lost = f"{counted(n['count'], 'launch calls')} without recorded work ({listed})"
-    if not n["late"]:
-        return f"{lost}: events were dropped or removed"
-    after = f"{_of_them(n['late'], n['count'])} after the last call of their process with recorded work"
-    return f"{lost}, {after}: recording probably ended before the work ran"
+    cause = "events were dropped or removed"
+    if n["late"]:
+        ended = "recording probably ended before it ran"
+        cause = ended if n["late"] == n["count"] else f"of {n['late']:,}, {ended}; of the others, {cause}"
+    return f"{counted(n['count'], 'launch calls')} without recorded work: {cause} ({listed})"
 
 
 def _no_launch_call(n: Numbers) -> str:

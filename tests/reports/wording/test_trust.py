@@ -89,7 +89,7 @@ def test_launches_that_failed_or_whose_work_is_missing(tmp_path: Path) -> None:
     assert line == f"2 kernels; no nsys warnings, {NO_LOSS} {MORE}"
     assert remarks == [
         "  1 launch call failed and started nothing; the GPU work is missing",
-        f"  1 launch call without recorded work (1 cudaLaunchKernel): {GONE}",
+        f"  1 launch call without recorded work: {GONE} (1 cudaLaunchKernel)",
     ]
 
 
