@@ -31,7 +31,7 @@ from nsyswrap.capture.stream import looked_up
 # operation, and LOOP of several, or of one and a number.
 OTHER, PRODUCT, ATTENTION, SOFTMAX, NORM, REDUCE, ELEMENTWISE, FUSED, RANDOM, CAST, *_LAYOUT = range(14)
 _OF_XLA = WRAPPED, LOOP = range(14, 16)
-_COUNT = 16
+FOREACH, _COUNT = 16, 17  # a kernel of PyTorch that does one operation on many tensors
 _CONVERSION, _STRIDED, _CONCATENATION, _CLONE = _LAYOUT
 _IN_ATTENTION = (ELEMENTWISE, FUSED, RANDOM, CAST, _STRIDED, _CLONE)  # and a softmax, between two products
 _IN_UPDATE = (ELEMENTWISE, REDUCE, CAST, _CLONE)
@@ -65,6 +65,10 @@ _WRAPPED = re.compile(
 )
 _CONVERTS = re.compile(r"nchw_?to_?nhwc|nhwc_?to_?nchw|convertTensor", re.IGNORECASE)
 _ARRAYS = re.compile(r"(?:std::array|at::detail::Array)<char \*, (?:\([a-z ]+\))?(\d{1,9})")
+# What functions such as torch._foreach_mul_ run, with the number of arrays that it reads; not fused ones.
+_FOREACH = re.compile(
+    r"::(?:Unary|Binary|Pointwise|Ternary)Op\w*Functor<[\w:]+, (?:\(int\))?\d, (?:\(int\))?(\d),"
+)
 _SIZES = re.compile(r"elementwise_kernel(?:_manual_unroll)?<(?:\(int\))?(\d{1,9}), (?:\(int\))?(\d{1,9})")
 
 
@@ -80,8 +84,8 @@ def _role(name: str) -> int:
     if kind == "elementwise" and name.startswith(("wrapped_", "loop_")):
         return WRAPPED if _WRAPPED.match(name) else LOOP if name.startswith("loop_") else OTHER
     pytorch = "at::native::" in name or "cudnn::" in name
-    if kind == "elementwise" and pytorch and "multi_tensor_apply" not in name:
-        return ELEMENTWISE
+    if kind == "elementwise" and pytorch:
+        return FOREACH if _FOREACH.search(name) else OTHER if "multi_tensor_apply" in name else ELEMENTWISE
     return _OF_CLASS.get(kind, OTHER) if pytorch or kind not in ("norm", "reduce") else OTHER
 
 
@@ -114,6 +118,8 @@ def _elements_of_block(name: str) -> int:
 
 def _arrays(name: str) -> int:
     """Return the number of arrays that a kernel reads and writes, two inputs and an output if not known."""
+    if foreach := _FOREACH.search(name):
+        return int(foreach[1]) + 1
     arrays = _ARRAYS.search(name)
     return min(max(int(arrays[1]), 1), _MOST) if arrays else 3
 
@@ -134,7 +140,7 @@ def _block_elements(whole: Capture) -> NDArray[Any]:
 @per_capture
 def _array_counts(whole: Capture) -> NDArray[Any]:
     """Return the number of arrays of each name."""
-    return _of_texts(whole, _arrays, np.isin(_roles(whole), (*_IN_CHAIN, *_OF_XLA)), 1)
+    return _of_texts(whole, _arrays, np.isin(_roles(whole), (*_IN_CHAIN, *_OF_XLA, FOREACH)), 1)
 
 
 def _of_texts(
@@ -306,18 +312,53 @@ def _next(work: _Work, rows: NDArray[Any], way: int) -> NDArray[Any]:
 
 
 def _updates(context: AdviceContext, work: _Work) -> Iterator[Finding]:
-    """Yield a finding on bursts in which the same kernels run for one parameter after the other.
+    """Yield a finding on parameters updated one by one, or all of them by one operation after the other.
 
-    Beside products, which parameters are for, their sizes may be equal; elsewhere neighbors mostly differ.
     One pass saves what each kernel writes and the next one of the same parameter reads.
     """
+    marks = _one_by_one(work)
+    saved = _saved_ns(work, *_neighbors(work, marks))
+    passes, saved_of_passes = _passes(work)
+    foreach_ns, total_ns = int(work.ns[passes].sum()), int(work.ns[marks | passes].sum())
+    of_foreach = {"foreach": True} if 2 * foreach_ns > total_ns else {}
+    share = (saved + saved_of_passes) / max(1, total_ns)
+    found = list(_finding(context, work, "parameter_updates", marks | passes, share=share, **of_foreach))
+    work.updates = bool(found)
+    yield from found
+
+
+def _passes(work: _Work) -> tuple[NDArray[Any], float]:
+    """Mark kernels of operations on many tensors, one operation after the other; return what one pass saves.
+
+    A pass over large tensors is several launches.
+    """
+    rows, marks = np.flatnonzero(work.marked(FOREACH) & work.free), np.zeros(len(work.row), bool)
+    if not len(rows):
+        return marks, 0.0
+    apart = (np.diff(rows) != 1) | (np.diff(work.stream_step[rows]) != 0)
+    first = np.flatnonzero(np.append(True, apart | (np.diff(work.name[rows]) != 0)))
+    ns = np.add.reduceat(work.ns[rows], first)
+    alike = np.maximum(ns[1:], ns[:-1]) <= _ALIKE * np.minimum(ns[1:], ns[:-1])
+    linked = alike & ~apart[first[1:] - 1]
+    an_array = ns / work.arrays[rows[first]]
+    used = np.append(linked, False) | np.append(False, linked)
+    marks[rows[np.repeat(used, np.diff(np.append(first, len(rows))))]] = True
+    return marks, float(an_array[:-1][linked].sum() + an_array[1:][linked].sum())
+
+
+def _one_by_one(work: _Work) -> NDArray[Any]:
+    """Mark bursts in which the same kernels run for one parameter after the other.
+
+    Beside products, which parameters are for, their sizes may be equal; elsewhere neighbors mostly differ.
+    """
+    marks = np.zeros(len(work.row), bool)
     rows = np.flatnonzero(work.marked(*_IN_UPDATE) & work.free)
     apart = (np.diff(rows) != 1) | (np.diff(work.stream_step[rows]) != 0)
     burst = np.cumsum(np.append(0, apart))[: len(rows)]
     long = (np.bincount(burst) >= _LEAST_KERNELS)[burst]
     rows, burst = rows[long], burst[long]
     if not len(rows):
-        return
+        return marks
     name = burst * (int(work.name.max()) + 2) + work.name[rows] + 1
     _, which, times = np.unique(name, return_inverse=True, return_counts=True)
     regular = np.bincount(burst, times[which] >= _LEAST_PARAMETERS) >= _REGULAR * np.bincount(burst)
@@ -326,12 +367,8 @@ def _updates(context: AdviceContext, work: _Work) -> Iterator[Finding]:
     changes = of_burst[1:][(np.diff(size) != 0) & (np.diff(of_burst) == 0)]
     if not (work.role == PRODUCT).any():
         regular &= np.bincount(changes, minlength=len(regular)) >= _LEAST_PARAMETERS - 1
-    marks = np.zeros(len(work.row), bool)
     marks[rows[regular[burst]]] = True
-    share = _saved_ns(work, *_neighbors(work, marks)) / max(1, int(work.ns[marks].sum()))
-    found = list(_finding(context, work, "parameter_updates", marks, share=share))
-    work.updates = bool(found)
-    yield from found
+    return marks
 
 
 def _casts(context: AdviceContext, work: _Work) -> Iterator[Finding]:
@@ -489,7 +526,7 @@ CHECKS = (memory_bound,)
 # The roles of the rows that each finding can be about, in the order in which rows are given to findings.
 _ROLES = {
     _attention: (SOFTMAX, *_IN_ATTENTION),
-    _updates: _IN_UPDATE,
+    _updates: (*_IN_UPDATE, FOREACH),
     _casts: (CAST,),
     _layout: _LAYOUT,
     _chains: (*_IN_CHAIN, *_OF_XLA),

@@ -630,6 +630,19 @@ def _allocating(numbers: Numbers) -> _Variant:
     return {**_RETRIED, **(_FITTING if numbers["written_in"] == PYTORCH else {})}, {}
 
 
+def _parameter_updates(numbers: Numbers) -> _Variant:
+    """Return the words for an optimizer that does one operation on all parameters after the other."""
+    passes = {
+        "heading": "Parameters updated in several passes",
+        "sentence": "{kernels_ns} in foreach kernels ({kernels:per step})",
+        "evidence": "kernels that do one operation on all parameters: {kernels:per step}, {kernels_ns} in "
+        "total; each operation reads and writes them again",
+        "do": "let the optimizer pass over them once: fused=True; for a large embedding with few rows "
+        "in a batch, use sparse=True and torch.optim.SparseAdam",
+    }
+    return passes if numbers.get("foreach") else {}, {}
+
+
 def _casts(numbers: Numbers) -> _Variant:
     """Return the words for a program that does not train: its weights could be cast once."""
     once = {
@@ -861,6 +874,7 @@ _VARIANTS: Mapping[FindingKind, Callable[[Numbers], _Variant]] = {
     "allocating": _allocating,
     "loading_in_loop": lambda numbers: (_IDLE_IN_STEPS if numbers["steps"] else {}, {}),
     "spikes": _spikes,
+    "parameter_updates": _parameter_updates,
     "casts": _casts,
     "layout_copies": _layout_copies,
     "elementwise_chains": _elementwise_chains,

@@ -15,6 +15,20 @@ _TWO = "std::array<char *, (unsigned long)2>"
 _VECTORIZED = "void at::native::vectorized_elementwise_kernel<(int)4, {}>(int, T2, T3)"
 _NOCAST = "void at::native::elementwise_kernel<(int)128, (int)4, void at::native::gpu_kernel_impl{}<{}>(T1)>"
 
+_FOREACH = "void at::native::<unnamed>::multi_tensor_apply_kernel<at::native::<unnamed>::{}>(T1, T2, T3...)"
+LERP = _FOREACH.format(
+    "TensorListMetadata<(int)2>, at::native::<unnamed>::TernaryOpScalarFunctor<float, (int)2, (int)2, "
+    "(int)0>, at::native::LerpFunctor<float>, float"
+)
+SQRT = _FOREACH.format(
+    "TensorListMetadata<(int)2>, at::native::<unnamed>::UnaryOpFunctor<float, (int)2, (int)1, (int)1>, "
+    "at::native::Sqrt<float>"
+)
+FUSED_ADAM = _FOREACH.format(
+    "FusedOptimizerTensorListMetadata<(int)4>, at::native::<unnamed>::FusedAdamMathFunctor<float, (int)4, "
+    "(at::native::ADAM_MODE)1, (bool)0>, const float *"
+)
+
 PRODUCT = "nvjet_tst_192x192_64x4_2x1_v_bz_coopB_bias_TNN"
 EXP = _VECTORIZED.format(f"at::native::exp_kernel_cuda(at::TensorIteratorBase &){_LAMBDA}, {_TWO}")
 ADD = _VECTORIZED.format("at::native::CUDAFunctor_add<float>, std::array<char *, (unsigned long)3>")
@@ -79,6 +93,8 @@ def kinds(folder: Path, *work: tuple[str, int] | tuple[str, int, int]) -> dict[s
         ("triton_per_fused_native_layer_norm_3", OTHER),
         ("triton_per_fused__softmax_3", memory_bound.SOFTMAX),
         (FLASH, memory_bound.ATTENTION),
+        (LERP, memory_bound.FOREACH),
+        (FUSED_ADAM, OTHER),
         ("saxpy(int, float, float *, float *)", OTHER),
         ("void rmsnorm_kernel<float>(float *)", OTHER),
     ],
@@ -308,6 +324,27 @@ def test_a_program_that_updates_parameters_trains(tmp_path: Path) -> None:
 )
 def test_which_bursts_are_updates(first: str, sizes: int, count: int, tmp_path: Path, *, found: bool) -> None:
     assert ("parameter_updates" in kinds(tmp_path, (first, 500), *updated(sizes, count))) == found
+
+
+def test_an_optimizer_that_does_one_operation_on_all_parameters_after_the_other(tmp_path: Path) -> None:
+    """Of 3 + 2 arrays that two launches each read and write, one pass leaves out those between."""
+    work = (PRODUCT, 400), (LERP, 120), (LERP, 120), (SQRT, 90), (SQRT, 90), (FUSED_ADAM, 90)
+    one = findings_of(new(tmp_path, *looped(*in_order(*work))))["parameter_updates"]
+    assert (one.ceiling_ns, one.status) == (3 * (240 // 3 + 180 // 2), "estimate")
+    assert one.numbers == {"steps": 3, "kernels": 12, "kernels_ns": 3 * 420, "foreach": True}
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        [(FUSED_ADAM, 300), (FUSED_ADAM, 300)],
+        [(LERP, 300), (LERP, 300)],  # one pass, as over an average of the weights
+        [(LERP, 300), (PRODUCT, 100), (SQRT, 300)],
+        [(LERP, 300), (SQRT, 99)],  # of other parameters
+    ],
+)
+def test_passes_that_one_cannot_replace(work: list[tuple[str, int]], tmp_path: Path) -> None:
+    assert "parameter_updates" not in kinds(tmp_path, (PRODUCT, 200), *work)
 
 
 def test_a_burst_of_many_names_is_no_update(tmp_path: Path) -> None:

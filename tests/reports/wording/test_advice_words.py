@@ -132,6 +132,7 @@ CASES: list[tuple[FindingKind, dict[str, Any]]] = [
     ("waiting_for_pages", {"gaps": 3, "idle_ns": 300}),
     ("unfused_attention", {"softmaxes": 12, **KERNELS}),
     ("parameter_updates", KERNELS),
+    ("parameter_updates", {"foreach": True, **KERNELS}),
     ("casts", {"trains": False, **KERNELS}),
     ("casts", {"trains": True, **KERNELS}),
     ("layout_copies", {**COPIES, "conversions_ns": 2000}),
@@ -311,6 +312,9 @@ unfused_attention: Attention not fused | 3.00 ms of softmax, masks, scaling and 
     step; those between read and write all scores
 parameter_updates: Parameters updated one by one | 3.00 ms in separate kernels (10 per step) | kernels of
     bursts in which each comes once for many parameters: 10 per step, 3.00 ms in total
+parameter_updates: Parameters updated in several passes | 3.00 ms in foreach kernels (10 per step) | kernels
+    that do one operation on all parameters: 10 per step, 3.00 ms in total; each operation reads and writes
+    them again
 casts: Casts between types | 3.00 ms for casts of weights and activations (10 per step) | casts: 10 per
     step, 3.00 ms in total; no kernel of a backward pass or an optimizer needs the wider type
 casts: Casts between types | 3.00 ms for casts of activations (10 per step) | casts of as many elements as
