@@ -269,6 +269,7 @@ def test_no_chain(work: list[tuple[str, int]], tmp_path: Path) -> None:
 def test_operations_that_jax_calls_one_by_one_are_a_chain(tmp_path: Path) -> None:
     work = [("wrapped_add", 300), ("loop_multiply_fusion", 300), ("wrapped_add", 300)]
     assert kinds(tmp_path, *work)["elementwise_chains"] == 3 * 400
+    assert stakes(tmp_path, *in_order(*work)) == {}  # without steps nothing tells
 
 
 @pytest.mark.parametrize(
