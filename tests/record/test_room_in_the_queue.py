@@ -84,3 +84,15 @@ def test_a_small_array_waits_until_half_of_the_room_is_free(monkeypatch: pytest.
         executor._submit(queue.batch)  # noqa: SLF001
         assert queue.asked == asked
     assert queue.batch.note == "Slurm's queue has room for 4 runs of this batch at a time"
+
+
+def test_a_slurm_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def silent(_: object) -> None:
+        raise Unavailable("squeue did not answer")
+
+    queue = Queue(monkeypatch, 0, Unavailable)
+    monkeypatch.setattr(executor, "in_queue", silent)
+    monkeypatch.setattr(executor, "_SILENT_S", 0.0)
+    monkeypatch.setattr(executor, "_FIRST_POLL_S", 0.01)
+    executor._poll(queue.batch)  # noqa: SLF001
+    assert queue.batch.note == "squeue did not answer; waiting for Slurm"
