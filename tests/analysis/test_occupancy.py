@@ -122,6 +122,7 @@ def test_the_occupancy_calculator(
         ({"gridX": 100, "greenContextId": 1}, np.nan, np.nan),  # on some of the multiprocessors
         # 12 clusters of 4 at once, not the 80 blocks that fit without
         ({"gridX": 96, "clusterX": 2, "clusterY": 2, "clusterZ": 1, "maxActiveClusters": 12}, 2.0, 0.0),
+        ({"gridX": 8, "clusterX": 2, "clusterY": 2, "clusterZ": 1, "maxActiveClusters": 1}, 2.0, 0.0),
         ({"gridX": 160, "clusterX": 1, "clusterY": 1, "clusterZ": 1, "maxActiveClusters": 80}, 2.0, 0.0),
         ({"gridX": 160, "clusterX": 0, "clusterY": 0, "clusterZ": 0, "maxActiveClusters": 0}, 2.0, 0.0),
     ],
