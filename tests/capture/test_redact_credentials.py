@@ -261,8 +261,8 @@ def test_what_follows_an_option_is_a_secret_and_what_follows_a_word_is_none(
     before: str, found: list[str]
 ) -> None:
     names = ("PROCESS_0:COMMAND", "PROCESS_0:ARGUMENT_0", "PROCESS_0:ARGUMENT_1")
-    line = list(zip(names, ("train", before, "mnist"), strict=True))
-    assert [value for _, value in places.secret_arguments(line)] == found
+    lines = [*zip(names, ("train", before, "mnist"), strict=True), ("PROCESS_1:ARGUMENT_0", "other")]
+    assert [value for _, value in places.secret_arguments(lines)] == found
 
 
 RECORDED = Path(__file__).resolve().parents[1] / "data" / "recorded"

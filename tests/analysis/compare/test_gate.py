@@ -309,6 +309,9 @@ def test_what_some_runs_lack_is_not_passed() -> None:
     assert joined(result.checked[0].judgement.why) == "absent from 1 of 5 new runs"
     assert result.verdict == "cannot tell"
     assert gated(base, new, GateLimits(metrics=("step",), min_time_ns=1e9)).verdict == "passed"
+    base = side_of("a", {GEMM: QUIET, ADD: [*[None] * 4, 50.0]})  # too small to be judged
+    new = side_of("b", {GEMM: QUIET, ADD: [50.0] * 5})
+    assert gated(base, new, GateLimits(metrics=("kernels",))).verdict == "passed"
 
 
 def test_few_runs_are_told_with_a_failure() -> None:
