@@ -9,6 +9,7 @@ import pytest
 from a_session import a_session
 
 from nsyswrap.base.errors import Unavailable, UsageError
+from nsyswrap.base.nsys.command import DISK_FULL
 from nsyswrap.record import proc, session
 
 
@@ -50,6 +51,11 @@ def test_an_export_that_nsys_never_writes_is_not_awaited_for_ever(
     monkeypatch.setattr(session, "_WRITE_S", 0)
     monkeypatch.setattr(session, "has_ended", lambda _: True)
     monkeypatch.setattr("nsyswrap.record.guard.RunProcesses.living", lambda _: [1])
-    folders: Any = SimpleNamespace(work=tmp_path, output=tmp_path)
-    recording: Any = SimpleNamespace(session=running(1, tmp_path, temporary=str(tmp_path)), private=folders)
-    assert session._Recording._wait_for_export(recording) == "the export is missing"  # noqa: SLF001
+    own: Any = SimpleNamespace(work=tmp_path, output=tmp_path, nsys_output=str)
+    recording: Any = SimpleNamespace(
+        session=running(1, tmp_path, temporary=str(tmp_path)), private=own, spec=own
+    )
+    lack = session._Recording._wait_for_export(recording)  # noqa: SLF001
+    assert lack == "the export is missing"
+    failed = [session._Recording._failure(recording, one) for one in (lack, DISK_FULL[0])]  # noqa: SLF001
+    assert [one.outcome for one in failed] == ["nsys_failed", "disk_full"]
