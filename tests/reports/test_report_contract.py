@@ -167,6 +167,7 @@ def test_columns_have_unique_names_that_carry_their_unit_and_say_what_they_are(n
         assert re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", column.name)
         assert column.header
         assert column.help.strip()
+        assert column.kernels or not column.help.startswith("kernel name"), column.name
         name_ends = f"_{column.name}".endswith
         assert name_ends(SUFFIXES.get(column.unit, ""))
         for unit, suffix in SUFFIXES.items():
