@@ -31,6 +31,7 @@ GARBAGE_DOMAIN = "nsyswrap.gc"  # of NVTX; the hook in the program marks collect
 _EVERY = 0.75  # waits per kernel
 _MOST = 0.5  # of the host time
 _CALLS = ("launch", "copy", "call", "synchronise")
+_FEW = 0.25  # of the steps
 _BOUND = 0.25  # of the time: from there on, it is what bounds the program
 # Calls that wait for another thread, process or device, or for time to pass.
 _WAITS = re.compile(
@@ -238,7 +239,20 @@ def loading_in_loop(context: AdviceContext) -> Iterator[Finding]:
         idle_ns=cover.length,
         loading_ns=loading,
         host_ns=host,
+        **_few_steps(context, gaps),
     )
+
+
+def _few_steps(context: AdviceContext, gaps: NDArray[Any]) -> dict[str, Any]:
+    """Return the numbers of the steps in which these gaps begin, if they are few: then it does not recur."""
+    steps = context.judged.steps
+    if not steps.has_steady:
+        return {}
+    begins = np.searchsorted(steps.start_ns, context.gaps.start_ns[gaps], "right") - 1
+    numbers = ascending(begins[begins >= 0])
+    if len(numbers) > _FEW * np.count_nonzero(steps.steady):
+        return {}
+    return {"step_numbers": tuple((numbers + steps.first).tolist())}
 
 
 def _collecting(context: AdviceContext) -> IntervalSet:

@@ -591,6 +591,19 @@ _ON_A_GPU_OF_ITS_OWN = {
 }
 
 
+def _loading_in_loop(numbers: Numbers) -> _Variant:
+    """Return the words for steps, and for a few of them: what they load later ones have."""
+    few = numbers.get("step_numbers", ())
+    if not few:
+        return {"sentence": "the GPU is idle for {idle_ns} in the steps"} if numbers["steps"] else {}, {}
+    where = f"step {few[0]:,}" if len(few) == 1 else f"{len(few):,} of {numbers['steps']:,} steps"
+    return {
+        "sentence": f"the GPU is idle for {{idle_ns}} in {where}",
+        "remedy": "Compiling and loading before the loop",
+        "unless": "the loop runs for so long that its first uses do not matter",
+    }, {}
+
+
 def _spikes(numbers: Numbers) -> _Variant:
     steps = numbers["step_numbers"]
     more = {
@@ -865,14 +878,13 @@ _FITTING = {
     "example": "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py",
     "unless": "input of a new size is rare in a long run",
 }
-_IDLE_IN_STEPS = {"sentence": "the GPU is idle for {idle_ns} in the steps"}
 _VARIANTS: Mapping[FindingKind, Callable[[Numbers], _Variant]] = {
     "launch_bound": _launch_bound,
     "host_bound": _host_bound,
     "waiting_for_input": _waiting_for_input,
     "synchronizing": _synchronizing,
     "allocating": _allocating,
-    "loading_in_loop": lambda numbers: (_IDLE_IN_STEPS if numbers["steps"] else {}, {}),
+    "loading_in_loop": _loading_in_loop,
     "spikes": _spikes,
     "parameter_updates": _parameter_updates,
     "casts": _casts,

@@ -280,6 +280,16 @@ def test_one_loading_call_is_enough_in_a_step(tmp_path: Path) -> None:
     assert one.numbers == {"steps": 3, "calls": 3, "idle_ns": 690, "loading_ns": 15, "host_ns": 600}
 
 
+def test_steps_that_load_are_named_if_they_are_few(tmp_path: Path) -> None:
+    drawn = looped(*launched(400, host=390), steps=20)
+    loads = [call("cuModuleLoadData", at, at + 5) for at in (7 * STEP_NS, 9 * STEP_NS, 11 * STEP_NS)]
+    few = findings_of(new(tmp_path, *drawn, *loads))["loading_in_loop"]
+    assert few.numbers["step_numbers"] == (7, 9, 11)
+    assert words(few).what == "JIT compiling or module loading: the GPU is idle for 1.20 µs in 3 of 19 steps"
+    more = [call("cuModuleLoadData", at * STEP_NS, at * STEP_NS + 5) for at in (13, 15)]
+    assert "step_numbers" not in findings_of(new(tmp_path, *drawn, *loads, *more))["loading_in_loop"].numbers
+
+
 def test_where_nothing_repeats_a_tenth_of_a_gap_has_to_be_loading(tmp_path: Path) -> None:
     capture = new(tmp_path, *looped(*COMPILED)).select(time="1000/4000")
     assert {name: one.ceiling_ns for name, one in findings_of(capture).items()} == {"host_bound": 3 * 200}

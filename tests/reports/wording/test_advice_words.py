@@ -49,6 +49,7 @@ COPIES = {
     **KERNELS,
 }
 
+LOADED = {"calls": 3, "idle_ns": 690, "loading_ns": 15, "host_ns": 600, "steps": 39}
 CASES: list[tuple[FindingKind, dict[str, Any]]] = [
     ("launch_bound", {"bounds": False, **LAUNCHES}),
     ("launch_bound", {"bounds": True, **LAUNCHES, "launches": 2}),
@@ -93,6 +94,8 @@ CASES: list[tuple[FindingKind, dict[str, Any]]] = [
     ("allocating", {"gaps": 3, "idle_ns": 690, "inside_ns": 600, **STEPS}),
     ("allocating", {"gaps": 3, "idle_ns": 690, "inside_ns": 600, "retries": 2, **STEPS}),
     ("loading_in_loop", {"calls": 3, "idle_ns": 690, "loading_ns": 15, "host_ns": 600, **STEPS}),
+    ("loading_in_loop", {**LOADED, "step_numbers": (1019,)}),
+    ("loading_in_loop", {**LOADED, "step_numbers": (5, 11)}),
     ("loading_in_loop", {"calls": 0, "idle_ns": 110, "loading_ns": 0, "host_ns": 90, "steps": 0}),
     ("garbage_collection", {"collections": 6, "collecting_ns": 6_000_000, "idle_ns": 5_500_000, **STEPS}),
     ("spikes", {**OUTLIERS, "step_numbers": (5, 11, 17, 23, 29, 35)}),
@@ -286,6 +289,10 @@ allocating: Allocating | the GPU is idle for 690 ns; PyTorch ran out of memory 2
     the GPU
 loading_in_loop: JIT compiling or module loading | the GPU is idle for 690 ns in the steps | loading calls:
     1 per step; 15 ns in loading, 600 ns in host code in the same gaps
+loading_in_loop: JIT compiling or module loading | the GPU is idle for 690 ns in step 1,019 | loading calls:
+    3 in 39 steps; 15 ns in loading, 600 ns in host code in the same gaps
+loading_in_loop: JIT compiling or module loading | the GPU is idle for 690 ns in 2 of 39 steps | loading
+    calls: 3 in 39 steps; 15 ns in loading, 600 ns in host code in the same gaps
 loading_in_loop: JIT compiling or module loading | the GPU is idle for 110 ns at first use | loading calls:
     0; 0 ns in loading, 90 ns in host code in the same gaps
 garbage_collection: Garbage collection | the GPU is idle for 5.50 ms while Python collects garbage |
