@@ -32,6 +32,7 @@ _EVERY = 0.75  # waits per kernel
 _MOST = 0.5  # of the host time
 _CALLS = ("launch", "copy", "call", "synchronise")
 _FEW = 0.25  # of the steps
+_LONG = 10  # times the median gap: it says little of what takes the time
 _BOUND = 0.25  # of the time: from there on, it is what bounds the program
 # Calls that wait for another thread, process or device, or for time to pass.
 _WAITS = re.compile(
@@ -83,7 +84,7 @@ def host_bound(context: AdviceContext) -> Iterator[Finding]:
         gaps=int(np.count_nonzero(gaps)),
         median_ns=float(np.median(host[gaps])),
         idle_ns=cover.length,
-        **_longest(context, gaps),
+        **(_longest(context, gaps) or _long_ones(context, gaps)),
         **_gil_times(context, gaps),
     )
 
@@ -128,6 +129,24 @@ def _longest(context: AdviceContext, gaps: NDArray[Any]) -> dict[str, Any]:
     if context.judged.steps.has_steady or 2 * host[longest] <= host.sum():
         return {}
     return {"longest_ns": int(host[longest]), "before_kernels": bool(_before_kernels(context)[longest])}
+
+
+def _long_ones(context: AdviceContext, gaps: NDArray[Any]) -> dict[str, Any]:
+    """Return the host time of gaps with loading calls, or of a few long ones, if it is most; not of steps.
+
+    A compiler in the program or in a library comes before such a call.
+    """
+    if context.judged.steps.has_steady:
+        return {}
+    host = np.where(gaps, context.gaps.parts["host"], 0)
+    loading = int(host[loads_in_gaps(context) > 0].sum())
+    if 2 * loading > host.sum():
+        return {"before_loading_ns": loading}
+    ordered = np.sort(host)[::-1]
+    count = int(np.searchsorted(np.cumsum(ordered), host.sum() / 2)) + 1
+    if ordered[count - 1] <= _LONG * np.median(host[gaps]):
+        return {}
+    return {"half_gaps": count, "shorter_ns": int(ordered[count])}
 
 
 def _before_kernels(context: AdviceContext) -> NDArray[Any]:

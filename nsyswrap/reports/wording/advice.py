@@ -553,6 +553,16 @@ def _host_bound(numbers: Numbers) -> _Variant:
             "example": "nsyswrap profile --delay 5 PROGRAM",
             "unless": "the program runs for so long that its start does not matter",
         }
+    if "before_loading_ns" in numbers:
+        changes |= {
+            "remedy": "Less compiling or other host code",
+            "do": "compilers, also those of libraries, run before modules load: keep shapes fixed, cache "
+            "what they make, and try fewer variants",
+            "example": "nsyswrap report CAPTURE -r gpu_idle  # lists the gaps",
+            "unless": "the program runs for so long that its start does not matter",
+        }
+    elif "half_gaps" in numbers:
+        changes["remedy"] = "Less host code"
     if "gil_held_ns" in numbers:
         gil = "; Python's GIL held for {gil_held_ns}, waited for {gil_waited_ns}"
         changes["evidence"] = WORDINGS["host_bound"].evidence + gil
@@ -560,6 +570,10 @@ def _host_bound(numbers: Numbers) -> _Variant:
 
 
 def _each_gap(numbers: Numbers) -> str:
+    if "before_loading_ns" in numbers:
+        return "{before_loading_ns} of it before modules load"
+    if "half_gaps" in numbers:
+        return "half in {half_gaps:gaps} over {shorter_ns}"
     if "longest_ns" not in numbers:
         return "median {median_ns} per gap"
     return "{longest_ns} " + ("before the first kernel" if numbers["before_kernels"] else "in one gap")

@@ -74,6 +74,34 @@ def test_the_gpu_waits_for_host_code(tmp_path: Path) -> None:
     assert one.numbers == {"steps": 3, "bounds": True, "gaps": 3, "median_ns": 390.0, "idle_ns": 1170}
 
 
+def gaps_of(lengths: list[int], loads: tuple[int, ...] = ()) -> list[Row]:
+    """Kernels of 100 ns, each after host code of such a length; before some of them a module is loaded."""
+    rows, now = [], 0
+    for number, length in enumerate(lengths):
+        now += length
+        rows += [call("cuModuleLoadData", now - 1, now)] if number in loads else []
+        rows += [call("cudaLaunchKernel", now, now + 2, number + 1)]
+        rows += [kernel(f"k{number % 7 * number}", now + 4, now + 104, number + 1)]
+        now += 104
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("lengths", "loads", "what"),
+    [
+        ([300] * 30, (), "median 300 ns per gap"),
+        ([300] * 30 + [5000, 4500], (), "half in 2 gaps over 300 ns"),
+        ([300] * 30 + [5000, 5000, 300], (30, 31), "10.0 µs of it before modules load"),
+        ([300] * 30 + [12_000, 300], (30,), "12.0 µs in one gap"),
+    ],
+)
+def test_gaps_without_steps_are_described_by_what_takes_the_time(
+    lengths: list[int], loads: tuple[int, ...], what: str, tmp_path: Path
+) -> None:
+    one = findings_of(new(tmp_path, *gaps_of(lengths, loads)))["host_bound"]
+    assert words(one).what == f"Host-bound: host code leaves the GPU idle, {what}"
+
+
 @pytest.mark.parametrize(("host", "expected"), [(49, {}), (50, {"host_bound": 150})])
 def test_host_code_of_less_than_five_percent(host: int, expected: dict[str, int], tmp_path: Path) -> None:
     assert stakes(tmp_path, *looped(*launched(host + 10, host=host, length=4))) == expected

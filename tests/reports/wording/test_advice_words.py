@@ -49,6 +49,7 @@ COPIES = {
     **KERNELS,
 }
 
+WHOLE = {"gaps": 3000, "median_ns": 5.0, "idle_ns": 922_000_000}
 LOADED = {"calls": 3, "idle_ns": 690, "loading_ns": 15, "host_ns": 600, "steps": 39}
 CASES: list[tuple[FindingKind, dict[str, Any]]] = [
     ("launch_bound", {"bounds": False, **LAUNCHES}),
@@ -66,6 +67,8 @@ CASES: list[tuple[FindingKind, dict[str, Any]]] = [
         "host_bound",
         {"bounds": False, "gaps": 3, "median_ns": 5.0, "idle_ns": 7000, "longest_ns": 6000, **LATER},
     ),
+    ("host_bound", {"bounds": True, **WHOLE, "before_loading_ns": 863_000_000}),
+    ("host_bound", {"bounds": False, **WHOLE, "half_gaps": 3, "shorter_ns": 59_200_000}),
     (
         "waiting_for_input",
         {
@@ -269,6 +272,10 @@ host_bound: Host-bound | host code leaves the GPU idle, 6.00 µs before the firs
     launching thread outside CUDA calls: 3, 7.00 µs in total
 host_bound: Host code leaves the GPU idle | 6.00 µs in one gap | gaps with the launching thread outside CUDA
     calls: 3, 7.00 µs in total
+host_bound: Host-bound | host code leaves the GPU idle, 863 ms of it before modules load | gaps with the
+    launching thread outside CUDA calls: 3,000, 922 ms in total
+host_bound: Host code leaves the GPU idle | half in 3 gaps over 59.2 ms | gaps with the launching thread
+    outside CUDA calls: 3,000, 922 ms in total
 waiting_for_input: Waiting for input or other host code | 6.00 µs before one copy to the GPU | waits: 3,
     7.00 µs in total; use --trace cuda,nvtx,osrt to tell waiting from computing
 waiting_for_input: Waiting for input or other host code | median 300 ns before a copy to the GPU | waits: 1
