@@ -526,6 +526,17 @@ def test_only_what_is_wrong_at_any_time_is_refused(
     assert said is None if expected is None else said is not None and said.startswith(expected)
 
 
+def test_slurm_is_asked_until_no_option_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = {"qos": "no such qos", "partition": "no such partition"}  # Slurm names one at a time
+    monkeypatch.setattr(
+        f"{SLURM}.commands.refusal",
+        lambda script: next((said for name, said in wrong.items() if f"--{name}=" in script), None),
+    )
+    group = SubmissionGroup({"partition": "a", "qos": "b"})
+    faults = submission._faults(Plan("sizes", ()), group)  # noqa: SLF001
+    assert [(*one.names, one.message) for one in faults] == [*wrong.items()]
+
+
 def test_a_job_is_known_by_the_mark_behind_its_script(squeue: Path) -> None:
     squeue.write_text(
         "5|N/A|RUNNING|None|a|b\nof two | nsyswrap:other lines\n"
