@@ -378,6 +378,14 @@ def test_a_selection_that_leaves_nothing_has_no_rows_and_says_so(name: str, capt
 
 
 @every_report
+def test_a_gpu_that_the_capture_lacks_has_no_rows(name: str, capture: CaptureReader) -> None:
+    report = reports.find_report(name)
+    is_of_gpus = any(all("device_id" in schema.EVENTS[kind].fields for kind in one) for one in report.needs)
+    if is_of_gpus and not report.empty_answers:
+        assert capture.select(device=3).report(name).rows() == []
+
+
+@every_report
 def test_the_columns_do_not_depend_on_the_selection(name: str, capture: CaptureReader) -> None:
     table = capture.report(name)
     for part in (

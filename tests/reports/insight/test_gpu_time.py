@@ -221,7 +221,3 @@ def test_ranks_communicate(tmp_path: Path) -> None:
     assert table.device_id.tolist() == [0, 1]
     assert (table.communication_busy_ns > 3_000_000).all()
     assert (table.communication_busy_ns < table.kernel_busy_ns).all()
-
-
-def test_a_device_without_work_has_no_row(tmp_path: Path) -> None:
-    assert csv_of(opened(tmp_path, *ROWS).select(device=1), REPORT) == HEADER

@@ -135,7 +135,3 @@ def test_own_rules(tmp_path: Path) -> None:
 def test_a_rule_takes_a_class_that_is_there(tmp_path: Path) -> None:
     capture = opened(tmp_path, kernel("diffuse(double *)", 0, 5), kernel(GEMM, 5, 15))
     assert set(classes(capture.viewed(classes=(("gemm", "diffuse"),)))) == {"gemm"}
-
-
-def test_a_device_without_kernels_has_no_row(tmp_path: Path) -> None:
-    assert csv_of(opened(tmp_path, kernel(GEMM, 0, 10)).select(device=1), REPORT) == HEADER

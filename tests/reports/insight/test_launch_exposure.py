@@ -60,7 +60,3 @@ def test_what_never_idles_has_no_share(tmp_path: Path) -> None:
 
 def test_kernels_without_their_call_expose_nothing(tmp_path: Path) -> None:
     assert exposure(tmp_path, kernel("k", 0, 5, 1), kernel("k", 9, 10, 1), call("x", 0, 1, 2)) == []
-
-
-def test_a_device_without_launches_has_no_row(tmp_path: Path) -> None:
-    assert csv_of(opened(tmp_path, *launch(1, 0, 10, 12, 14)).select(device=1), REPORT) == HEADER

@@ -187,7 +187,3 @@ def test_names_are_those_of_the_view(tmp_path: Path) -> None:
     table = opened(tmp_path, *rows).viewed(names="base").report(REPORT)
     # two kernels still: each has its first launch
     assert figures(table, "launches", "first_launches") == {ALL: (2, 2), "k": (2, 2)}
-
-
-def test_a_device_without_launches_has_no_row(tmp_path: Path) -> None:
-    assert csv_of(opened(tmp_path, *FOUR).select(device=1), REPORT) == HEADER

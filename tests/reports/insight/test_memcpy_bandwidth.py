@@ -295,7 +295,3 @@ def test_a_screen_of_100_columns_shows_what_matters(tmp_path: Path) -> None:
         "Operation                     Src Kind  Dst Kind  Size <=  Count     Size  Total Time  Bandwidth"
     )
     assert shown.splitlines()[1] == header
-
-
-def test_a_device_without_copies_has_no_row(tmp_path: Path) -> None:
-    assert csv_of(opened(tmp_path, copy(TO_DEVICE, 0, 10, 8)).select(device=1), REPORT) == HEADER

@@ -31,8 +31,3 @@ def test_what_shares_its_name_counts_with_the_longest(kernel_ns: int, category: 
 @pytest.mark.parametrize("one", [call("f", 0, 1), kernel("f", 0, 1), memset(0, 1, 1), memcpy(1, 0, 1, 1)])
 def test_any_of_them_is_enough(one: Row, tmp_path: Path) -> None:
     assert len(rows_of(opened(tmp_path, one), REPORT)) == 1
-
-
-def test_a_process_without_events_has_no_row(tmp_path: Path) -> None:
-    part = opened(tmp_path, call("cudaFree", 0, 5), kernel("k", 0, 5)).select(process=7)
-    assert csv_of(part, REPORT) == HEADER

@@ -31,8 +31,3 @@ def test_runtime_and_driver_calls_are_listed_alike(tmp_path: Path) -> None:
         "75.0,30,1,30.0,30.0,30,30,0.0,cudaMalloc",
         "25.0,10,1,10.0,10.0,10,10,0.0,cuMemAlloc_v2",
     ]
-
-
-def test_a_process_without_calls_has_no_row(tmp_path: Path) -> None:
-    part = opened(tmp_path, call("cudaFree", 0, 5)).select(process=7)
-    assert csv_of(part, REPORT) == HEADER

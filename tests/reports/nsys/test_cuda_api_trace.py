@@ -27,8 +27,3 @@ def test_calls_of_a_trimmed_export_have_no_thread_names(tmp_path: Path) -> None:
     assert rows_of(capture, REPORT) == ["0,10,cudaFree,0,1,100,100,,"]
     [note] = notes_of(capture, REPORT)
     assert "ThreadNames" in note
-
-
-def test_a_process_without_calls_has_no_row(tmp_path: Path) -> None:
-    part = opened(tmp_path, call("cudaFree", 0, 5)).select(process=7)
-    assert csv_of(part, REPORT) == HEADER

@@ -23,8 +23,3 @@ def test_kernels_by_grid_and_block(tmp_path: Path) -> None:
         "16.7,20,1,20.0,20.0,20,20,0.0,   9    1    1, 128    1    1,k\n"
         "16.7,20,1,20.0,20.0,20,20,0.0,  10    1    1, 128    1    1,k\n"
     )
-
-
-def test_a_device_without_kernels_has_no_row(tmp_path: Path) -> None:
-    part = opened(tmp_path, kernel("k", 0, 5)).select(device=1)
-    assert csv_of(part, REPORT) == HEADER

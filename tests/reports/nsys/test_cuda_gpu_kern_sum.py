@@ -89,8 +89,3 @@ def test_a_kernel_without_that_name_is_called_by_its_full_one(tmp_path: Path, na
 def test_an_export_of_the_time_before_mangled_names(tmp_path: Path) -> None:
     capture = opened(tmp_path, kernel("full", 0, 5), without=["mangledName"], names="mangled")
     assert names_of(capture, REPORT) == ["full"]
-
-
-def test_a_device_without_kernels_has_no_row(tmp_path: Path) -> None:
-    part = opened(tmp_path, *lasting("a", 5)).select(device=1)
-    assert csv_of(part, REPORT) == HEADER

@@ -15,8 +15,3 @@ def test_memory_operations_by_size(tmp_path: Path) -> None:
         "0.001,1,0.001,0.001,0.001,0.001,0.000,[CUDA memcpy Device-to-Host]\n"
         "0.000,1,0.000,0.000,0.000,0.000,0.000,[CUDA memset]\n"
     )
-
-
-def test_a_device_without_memory_operations_has_no_row(tmp_path: Path) -> None:
-    part = opened(tmp_path, memset(0, 5, 8)).select(device=1)
-    assert csv_of(part, REPORT) == HEADER

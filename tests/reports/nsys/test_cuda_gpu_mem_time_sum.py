@@ -23,8 +23,3 @@ def test_an_export_without_labels_gets_the_built_in_ones(tmp_path: Path) -> None
         "60.0,60,1,60.0,60.0,60,60,0.0,[CUDA memcpy Unified Host-to-Device]",
         "40.0,40,1,40.0,40.0,40,40,0.0,[CUDA memcpy Peer-to-Peer]",
     ]
-
-
-def test_a_device_without_memory_operations_has_no_row(tmp_path: Path) -> None:
-    part = opened(tmp_path, memset(0, 5, 8)).select(device=1)
-    assert csv_of(part, REPORT) == HEADER

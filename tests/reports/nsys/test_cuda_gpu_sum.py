@@ -23,8 +23,3 @@ def test_kernels_and_memory_operations_together(tmp_path: Path) -> None:
         "25.0,25,2,12.5,12.5,10,15,3.5,CUDA_KERNEL,a\n"
         "25.0,25,1,25.0,25.0,25,25,0.0,CUDA_KERNEL,b\n"
     )
-
-
-def test_a_device_without_operations_has_no_row(tmp_path: Path) -> None:
-    part = opened(tmp_path, kernel("k", 0, 5), memset(0, 5, 8)).select(device=1)
-    assert csv_of(part, REPORT) == HEADER

@@ -88,8 +88,3 @@ def test_exports_that_nsys_refuses_are_answered_with_a_note(
     assert len(notes) == len(missing)
     for note, name in zip(notes, missing, strict=True):
         assert name in note
-
-
-def test_a_device_without_operations_has_no_row(tmp_path: Path) -> None:
-    part = opened(tmp_path, kernel("k", 0, 5, **USED, **GREEN)).select(device=1)
-    assert csv_of(part, REPORT) == HEADER

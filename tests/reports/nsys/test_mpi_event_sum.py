@@ -24,8 +24,3 @@ def test_mpi_calls_by_class_and_name(tmp_path: Path) -> None:
         "10.0,40,1,40.0,40.0,40,40,0.0,p2p,MPI_Recv\n"
         "10.0,40,1,40.0,40.0,40,40,0.0,start-wait,MPI_Wait\n"
     )
-
-
-def test_a_process_without_calls_has_no_row(tmp_path: Path) -> None:
-    part = capture_of(tmp_path, on_cpu(MPI_OTHER, "MPI_Init", 0, 9)).select(process=7)
-    assert csv_of(part, REPORT) == HEADER

@@ -31,8 +31,3 @@ def test_the_trace_of_mpi_calls_where_nobody_knows_the_ranks(tmp_path: Path) -> 
     capture = capture_of(tmp_path, on_cpu(MPI_OTHER, "MPI_Init", 0, 10))
     assert rows_of(capture, REPORT) == ["0,10,10,MPI_Init,100,100,,,,,,,"]
     assert capture.report(REPORT).notes == ("this export has no MPI_RANKS: ranks are left empty",)
-
-
-def test_a_process_without_calls_has_no_row(tmp_path: Path) -> None:
-    part = capture_of(tmp_path, on_cpu(MPI_OTHER, "MPI_Init", 0, 9), RANK).select(process=7)
-    assert csv_of(part, REPORT) == HEADER

@@ -47,8 +47,3 @@ def test_kernels_of_a_part_without_ranges_stand_outside_of_all(tmp_path: Path) -
     launched = [call("launch", 30, 35, 1), kernel("k", 30, 40, 1)]
     part = opened(tmp_path, *launched, nvtx("step", 80, 90)).select(time="20/50")
     assert [row[:6] for row in part.report(REPORT).rows()] == [(None, None, 100, 100, 0, 1)]
-
-
-def test_a_device_without_kernels_has_no_row(tmp_path: Path) -> None:
-    rows = [nvtx("step", 0, 50), call("launch", 30, 35, 1), kernel("k", 200, 210, 1)]
-    assert csv_of(opened(tmp_path, *rows).select(device=1), REPORT) == HEADER

@@ -23,8 +23,3 @@ def test_openacc_events_are_told_apart_by_the_line_they_come_from(tmp_path: Path
         "11.4,8,1,8.0,8.0,8,8,0.0,Wait\n"
         "2.9,2,1,2.0,2.0,2,2,0.0,\n"
     )
-
-
-def test_a_process_without_events_has_no_row(tmp_path: Path) -> None:
-    part = capture_of(tmp_path, on_cpu(OPENACC, "Wait", 0, 9)).select(process=7)
-    assert csv_of(part, REPORT) == HEADER

@@ -13,8 +13,3 @@ def test_an_openmp_name_in_two_tables_is_two_rows(tmp_path: Path) -> None:
     assert csv_of(capture_of(tmp_path, *events), REPORT) == (
         f"{HEADER}66.7,60,2,30.0,30.0,10,50,28.3,wait\n33.3,30,1,30.0,30.0,30,30,0.0,wait\n"
     )
-
-
-def test_a_process_without_events_has_no_row(tmp_path: Path) -> None:
-    part = capture_of(tmp_path, on_cpu(OPENMP, "wait", 0, 9)).select(process=7)
-    assert csv_of(part, REPORT) == HEADER

@@ -18,8 +18,3 @@ def test_os_runtime_calls(tmp_path: Path) -> None:
 def test_os_runtime_events_that_are_no_calls_are_no_rows(tmp_path: Path) -> None:
     capture = capture_of(tmp_path, on_cpu(OSRT, "poll", 0, 9, eventClass=3))
     assert capture.report(REPORT).rows() == []
-
-
-def test_a_process_without_calls_has_no_row(tmp_path: Path) -> None:
-    part = capture_of(tmp_path, on_cpu(OSRT, "poll", 0, 9)).select(process=7)
-    assert csv_of(part, REPORT) == HEADER

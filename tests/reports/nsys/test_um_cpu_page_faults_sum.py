@@ -24,9 +24,3 @@ def test_faulting_instructions_of_an_export_without_source_lines(tmp_path: Path)
         f"{UM_CPU_FAULT} has no sourceLine",
     ]
     assert capture.report(REPORT, rounding="legacy").notes == ()
-
-
-def test_a_process_without_faults_has_no_row(tmp_path: Path) -> None:
-    part = capture_of(tmp_path, um_cpu_fault(1, 0)).select(process=7)
-    assert csv_of(part, REPORT) == HEADER
-    assert csv_of(part, REPORT, "legacy") == "CPU Page Faults,CPU Instruction Address\n"
