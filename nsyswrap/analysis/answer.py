@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from nsyswrap.analysis.advice import Advice, advice_of
-from nsyswrap.analysis.advice.measurement import began_before, lacks_kernels
-from nsyswrap.analysis.diagnostics.launch_checks import check_launches
+from nsyswrap.analysis.advice.measurement import began_before, is_cut_at_its_end, lacks_kernels
 from nsyswrap.analysis.energy import Energy, energy_of
 from nsyswrap.analysis.finding import Finding, FindingKind, Note
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, owners_of_gpus
@@ -28,15 +26,11 @@ from nsyswrap.analysis.steps.occurrences import LoopLabel
 from nsyswrap.analysis.utilization import Utilization, utilization_of
 from nsyswrap.base.records import dataclass
 from nsyswrap.capture.capture import Capture
-from nsyswrap.capture.info import each_handed_over
 from nsyswrap.capture.intervals import union
 from nsyswrap.capture.per_capture import per_capture
-from nsyswrap.capture.schema import BUFFERS, DROPPED, STOPPED_WARNING
 
 _EARLY_PERCENT = 5.0  # of the operations that begin before their launch call: the clocks are damaged
-_MOST_BUFFERS = 2  # of CUPTI that a process has not handed over: nsys 2025.3 kept one of 50 each time
 KERNELS_MISSING: FindingKind = "kernels_missing"
-_MOST_LOST = 0.01  # of the launches: as many can be under way when nsys stops
 _MOST_STATES = 2  # that filled an outlier
 
 
@@ -351,38 +345,13 @@ def _start_up(capture: Capture, process: JudgedProcess) -> StartUp:
     return StartUp(end, int(loads[0]))
 
 
-def _is_cut_at_its_end(whole: Capture, losses: Sequence[str]) -> bool:
-    """Return True if nsys stopped a program at work, of which only the last events can be missing.
-
-    Each process has handed over its buffers but the last ones, nsys has all that it counted, and nearly all
-    launches have their work, and the other way round.
-    """
-    if not all(re.match(STOPPED_WARNING, loss) for loss in losses):
-        return False
-    messages = whole.columns("diagnostic", "global_pid", "text")
-    texts = list(map(str, messages["text"].tolist()))
-    if not each_handed_over(zip(messages["global_pid"].tolist(), texts, strict=True)):
-        return False
-    buffers = [match for text in texts for match in re.findall(BUFFERS, text)]
-    dropped = sum(int(count.replace(",", "")) for text in texts for count in re.findall(DROPPED, text))
-    if any(int(asked) - int(given) > _MOST_BUFFERS for given, asked in buffers):
-        return False
-    events = whole.all_cuda_events
-    if not events or dropped > _MOST_LOST * events:
-        return False
-    operations = gpu_operations_of(whole)
-    orphans = int(np.count_nonzero((operations.call < 0) & ~operations.migration))
-    lost = sum(check.count or 0 for check in check_launches(whole) if check.kind == "launches_lost")
-    return bool(max(lost, orphans) <= _MOST_LOST * len(launches_of(whole)))
-
-
 def withheld_because(capture: Capture) -> Finding | None:
     """Return why no verdict can be given: events are missing, or times contradict each other."""
     losses = [diagnostic.text for diagnostic in capture.diagnostics if diagnostic.loss]
     operations = gpu_operations_of(capture.whole)
     if (losses or len(operations)) and lacks_kernels(capture.whole):
         return Finding.doubt(KERNELS_MISSING, "diagnostics", began_before=began_before(capture.whole))
-    if losses and not _is_cut_at_its_end(capture.whole, losses):
+    if losses and not is_cut_at_its_end(capture.whole, losses):
         losses.sort(key=lambda text: "CUDA" not in text)
         return Finding.doubt(
             "events_missing", "diagnostics", loss=losses[0], xla_broke_import=xla_broke_import(capture)

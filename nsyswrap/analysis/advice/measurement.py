@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from nsyswrap.analysis.arrays.groups import ascending
 from nsyswrap.analysis.diagnostics.launch_checks import check_launches
 from nsyswrap.analysis.finding import Finding, FindingKind
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, gpu_operations_of
+from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.nvtx_ranges import MAIN_DOMAIN, range_labels, xla_broke_import
 from nsyswrap.analysis.range_texts import MODULES_DOMAIN
 from nsyswrap.analysis.steps.loops import marked_numbers
@@ -20,10 +22,13 @@ from nsyswrap.analysis.timing_audit.purpose import seems_measured
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.capture.capture import Capture
-from nsyswrap.capture.schema import LAUNCHED, NVTX_DOMAIN
+from nsyswrap.capture.info import each_handed_over
+from nsyswrap.capture.schema import BUFFERS, DROPPED, LAUNCHED, NVTX_DOMAIN, STOPPED_WARNING
 from nsyswrap.capture.stream import one_of
 
 _TOLERANCE = 0.1  # of the right time: a smaller error is accepted
+_MOST_BUFFERS = 2  # of CUPTI that a process has not handed over: nsys 2025.3 kept one of 50 each time
+_MOST_LOST = 0.01  # of the launches: as many can be under way when nsys stops
 
 
 def doubts(capture: Capture) -> tuple[list[Finding], list[Finding], list[Finding]]:
@@ -69,6 +74,31 @@ def lost_events(capture: Capture) -> Iterator[Finding]:
         if lacks_kernels(capture.whole) and began_before(capture.whole):
             numbers["session_lost_kernels"] = True
         yield Finding.doubt("lost_events", "diagnostics", **numbers)
+
+
+def is_cut_at_its_end(whole: Capture, losses: Sequence[str]) -> bool:
+    """Return True if nsys stopped a program at work, of which only the last events can be missing.
+
+    Each process has handed over its buffers but the last ones, nsys has all that it counted, and nearly all
+    launches have their work, and the other way round.
+    """
+    if not all(re.match(STOPPED_WARNING, loss) for loss in losses):
+        return False
+    messages = whole.columns("diagnostic", "global_pid", "text")
+    texts = list(map(str, messages["text"].tolist()))
+    if not each_handed_over(zip(messages["global_pid"].tolist(), texts, strict=True)):
+        return False
+    buffers = [match for text in texts for match in re.findall(BUFFERS, text)]
+    dropped = sum(int(count.replace(",", "")) for text in texts for count in re.findall(DROPPED, text))
+    if any(int(asked) - int(given) > _MOST_BUFFERS for given, asked in buffers):
+        return False
+    events = whole.all_cuda_events
+    if not events or dropped > _MOST_LOST * events:
+        return False
+    operations = gpu_operations_of(whole)
+    orphans = int(np.count_nonzero((operations.call < 0) & ~operations.migration))
+    lost = sum(check.count or 0 for check in check_launches(whole) if check.kind == "launches_lost")
+    return bool(max(lost, orphans) <= _MOST_LOST * len(launches_of(whole)))
 
 
 def lacks_kernels(whole: Capture) -> bool:
