@@ -38,10 +38,13 @@ STOPPED = "Not all CUDA events might have been collected."
 BEGAN = "Process was launched by the profiler, see /tmp/stdout.log for program output"
 
 
-def recorded(folder: Path, launches: int, kernels: int, *more: Row) -> CaptureReader:
-    """Return a recording of a program that went on: nsys has no kernels of the last launches."""
+def recorded(folder: Path, launches: int, kernels: int, *more: Row, lost: int | None = None) -> CaptureReader:
+    """Return a recording of a program that went on: nsys has no kernels of the last launches.
+
+    Nor has it that of launch ``lost``.
+    """
     rows = [call("cudaLaunchKernel", 100 * n, 100 * n + 5, n + 1) for n in range(launches)]
-    rows += [kernel("k", 100 * n + 20, 100 * n + 60, n + 1) for n in range(kernels)]
+    rows += [kernel("k", 100 * n + 20, 100 * n + 60, n + 1) for n in range(kernels) if n != lost]
     given = (
         "Number of CUPTI events produced: 400, CUPTI buffers: 49 of 50. Some CUPTI events might be missing."
     )
@@ -53,7 +56,14 @@ def recorded(folder: Path, launches: int, kernels: int, *more: Row) -> CaptureRe
 def test_a_recording_of_a_program_at_work_has_a_verdict(tmp_path: Path) -> None:
     answer = answer_of(recorded(tmp_path, 200, 199))
     assert answer.withheld is None
-    assert "lost_events" in {finding.kind for finding in answer.findings}
+    [doubt] = [finding for finding in answer.findings if finding.kind == "lost_events"]
+    assert words(doubt).heading == "Cut off at its end"
+
+
+def test_work_that_is_missing_before_the_end_is_no_cut(tmp_path: Path) -> None:
+    answer = answer_of(recorded(tmp_path, 200, 200, lost=50))
+    [doubt] = [finding for finding in answer.findings if finding.kind == "lost_events"]
+    assert words(doubt).heading == "Events are missing from this capture"
 
 
 @pytest.mark.parametrize(

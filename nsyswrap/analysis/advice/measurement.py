@@ -73,6 +73,8 @@ def lost_events(capture: Capture) -> Iterator[Finding]:
         numbers["xla_broke_import"] = xla_broke_import(capture)
         if lacks_kernels(capture.whole) and began_before(capture.whole):
             numbers["session_lost_kernels"] = True
+        elif is_cut_at_its_end(capture.whole, losses) and _all_late(capture.whole):
+            numbers["cut_at_its_end"] = True
         yield Finding.doubt("lost_events", "diagnostics", **numbers)
 
 
@@ -99,6 +101,12 @@ def is_cut_at_its_end(whole: Capture, losses: Sequence[str]) -> bool:
     orphans = int(np.count_nonzero((operations.call < 0) & ~operations.migration))
     lost = sum(check.count or 0 for check in check_launches(whole) if check.kind == "launches_lost")
     return bool(max(lost, orphans) <= _MOST_LOST * len(launches_of(whole)))
+
+
+def _all_late(whole: Capture) -> bool:
+    """Return True if no launch call before the last one with recorded work lacks its work."""
+    lost = [check for check in check_launches(whole) if check.kind == "launches_lost"]
+    return all(check.numbers["late"] == check.count for check in lost)
 
 
 def lacks_kernels(whole: Capture) -> bool:

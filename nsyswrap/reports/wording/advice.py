@@ -846,6 +846,16 @@ _BY_NODE = {
 }
 
 
+_CUT_OFF = {
+    "heading": "Cut off at its end",
+    "sentence": "the last GPU work can be missing",
+    "remedy": "Recording until the GPU has no work",
+    "do": "compare without the last step, or record until the load of the program ends",
+    "example": "nsyswrap session launch --when-ready 8137 --load 'COMMAND' -- ...",
+    "unless": "a part of the run is enough",
+}
+
+
 def _lost_events(numbers: Numbers) -> _Variant:
     """Return how to record less at once. With marked steps it is fewer of these."""
     first, last = numbers["first_step"], numbers["last_step"]
@@ -854,6 +864,8 @@ def _lost_events(numbers: Numbers) -> _Variant:
         return _WITHOUT_RANGES, listed
     if numbers.get("session_lost_kernels"):
         return _BY_NODE, listed
+    if numbers.get("cut_at_its_end"):
+        return _CUT_OFF, listed
     if first is None or last is None:
         return {}, listed
     less = "fewer steps" if first < last else "another of the --steps"
