@@ -31,7 +31,8 @@ from nsyswrap.capture.stream import looked_up
 # operation, and LOOP of several, or of one and a number.
 OTHER, PRODUCT, ATTENTION, SOFTMAX, NORM, REDUCE, ELEMENTWISE, FUSED, RANDOM, CAST, *_LAYOUT = range(14)
 _OF_XLA = WRAPPED, LOOP = range(14, 16)
-FOREACH, _COUNT = 16, 17  # a kernel of PyTorch that does one operation on many tensors
+FOREACH = 16  # a kernel of PyTorch that does one operation on many tensors
+JOINED, _COUNT = 17, 18  # a kernel of XLA that concatenates, as for a shift
 _CONVERSION, _STRIDED, _CONCATENATION, _CLONE = _LAYOUT
 _IN_ATTENTION = (ELEMENTWISE, FUSED, RANDOM, CAST, _STRIDED, _CLONE)  # and a softmax, between two products
 _IN_UPDATE = (ELEMENTWISE, REDUCE, CAST, _CLONE)
@@ -39,6 +40,7 @@ _IN_CHAIN = (ELEMENTWISE, NORM, CAST)
 _SAME, _ALIKE = 2, 3  # ratio of elements at most; of times, where a number of elements is unknown
 _LEAST_KERNELS, _LEAST_PARAMETERS = 40, 8  # in updates of parameters one by one
 _REGULAR = 0.8  # of the kernels of such updates: each parameter has them
+_TINY = 10  # times as long are the kernels around one that works on a value for each row
 _PAIR = 2  # casts a step, there and back; and copies
 _ROUNDED, _NO_SIZE = 1024, np.iinfo(np.int64).max  # elements by which equal sizes can differ; larger than any
 _MOST = 2**20  # arrays, and elements of a block: a name can say anything
@@ -63,6 +65,7 @@ _WRAPPED = re.compile(
     "|logistic|sqrt|rsqrt|cbrt|sine|cosine|tan|atan2|erf|select|compare|and|or|xor|not|clamp|sign|floor|ceil)"
     r"(?![a-z])"
 )
+_JOINING = "input_concatenate_fusion"
 _CONVERTS = re.compile(r"nchw_?to_?nhwc|nhwc_?to_?nchw|convertTensor", re.IGNORECASE)
 _ARRAYS = re.compile(r"(?:std::array|at::detail::Array)<char \*, (?:\([a-z ]+\))?(\d{1,9})")
 # What functions such as torch._foreach_mul_ run, with the number of arrays that it reads; not fused ones.
@@ -81,12 +84,18 @@ def _role(name: str) -> int:
         return OTHER
     if kind == "copy":
         return _role_of_copy(name)
-    if kind == "elementwise" and name.startswith(("wrapped_", "loop_")):
-        return WRAPPED if _WRAPPED.match(name) else LOOP if name.startswith("loop_") else OTHER
+    if name.startswith(("wrapped_", "loop_", _JOINING)):
+        return _role_of_xla(name) if kind == "elementwise" or name.startswith(_JOINING) else OTHER
     pytorch = "at::native::" in name or "cudnn::" in name
     if kind == "elementwise" and pytorch:
         return FOREACH if _FOREACH.search(name) else OTHER if "multi_tensor_apply" in name else ELEMENTWISE
     return _OF_CLASS.get(kind, OTHER) if pytorch or kind not in ("norm", "reduce") else OTHER
+
+
+def _role_of_xla(name: str) -> int:
+    if name.startswith(_JOINING):
+        return JOINED
+    return WRAPPED if _WRAPPED.match(name) else LOOP if name.startswith("loop_") else OTHER
 
 
 def _role_of_copy(name: str) -> int:
@@ -117,11 +126,18 @@ def _elements_of_block(name: str) -> int:
 
 
 def _arrays(name: str) -> int:
-    """Return the number of arrays that a kernel reads and writes, two inputs and an output if not known."""
+    """Return the number of arrays that a kernel reads and writes, two inputs and an output if not known.
+
+    Strided kernels mostly combine an array with values of rows or columns, and XLA's loops with a number.
+    """
     if foreach := _FOREACH.search(name):
         return int(foreach[1]) + 1
+    if name.startswith(("loop_", _JOINING)):
+        return 2
     arrays = _ARRAYS.search(name)
-    return min(max(int(arrays[1]), 1), _MOST) if arrays else 3
+    if arrays:
+        return min(max(int(arrays[1]), 1), _MOST)
+    return 2 if _SIZES.search(name) else 3
 
 
 @per_capture
@@ -140,7 +156,7 @@ def _block_elements(whole: Capture) -> NDArray[Any]:
 @per_capture
 def _array_counts(whole: Capture) -> NDArray[Any]:
     """Return the number of arrays of each name."""
-    return _of_texts(whole, _arrays, np.isin(_roles(whole), (*_IN_CHAIN, *_OF_XLA, FOREACH)), 1)
+    return _of_texts(whole, _arrays, np.isin(_roles(whole), (*_IN_CHAIN, *_OF_XLA, FOREACH, JOINED)), 1)
 
 
 def _of_texts(
@@ -412,14 +428,14 @@ def _chains(context: AdviceContext, work: _Work) -> Iterator[Finding]:
 
     It saves what each of them writes and the next one reads.
     """
-    linked = _linked(work, of_xla=_calls_operations(context, work))
-    at = np.flatnonzero(linked)
-    if not len(at):
+    first, second = _linked(work, of_xla=_calls_operations(context, work))
+    if not len(first):
         return
-    marks = np.append(linked, False) | np.append(False, linked)
+    marks = np.zeros(len(work.row), bool)
+    marks[first] = marks[second] = True
     rows = np.flatnonzero(marks)
-    saved = _saved_ns(work, at, at + 1)
-    begin = np.flatnonzero(~np.append(False, linked)[rows])
+    saved = _saved_ns(work, first, second)
+    begin = np.flatnonzero(~np.isin(rows, second))
     end = np.append(begin[1:], len(rows))
     costliest = int(np.add.reduceat(work.ns[rows], begin).argmax())
     names = work.name[rows[begin[costliest] : end[costliest]]]
@@ -445,22 +461,51 @@ def _calls_operations(context: AdviceContext, work: _Work) -> bool:
     return bool(steps and len(wrapped) and np.bincount(wrapped).max() >= 2 * steps)
 
 
-def _linked(work: _Work, *, of_xla: bool) -> NDArray[Any]:
-    """Mark the rows that form a chain with the next row: neither is shorter than the gap between them.
+def _linked(work: _Work, *, of_xla: bool) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the rows that form a chain with a next row, and these: neither is shorter than the gap between.
 
-    Kernels of XLA do ``of_xla``, if one of the two is a single operation.
+    Kernels of XLA do ``of_xla``, if one of the two is a single operation. A reduction does between kernels of
+    as many elements, as that of a norm: the second one reads again what the first one wrote, or read.
     """
-    can = work.marked(*_IN_CHAIN) & work.free
-    linked: NDArray[Any] = can[1:] & can[:-1]
+    can = work.marked(*_IN_CHAIN, REDUCE) & work.free
+    kept = np.flatnonzero(~_tiny(work, can))
+    first, second = kept[:-1], kept[1:]
+    linked = can[first] & can[second]
     if of_xla:
-        can, one = work.marked(*_OF_XLA) & work.free, work.marked(WRAPPED)
-        linked |= can[1:] & can[:-1] & (one[1:] | one[:-1])
-    linked &= work.stream_step[1:] == work.stream_step[:-1]
-    at = np.flatnonzero(linked)
-    idle = work.start_ns[at + 1] - work.end_ns[at]
-    shorter = np.minimum(work.ns[at], work.ns[at + 1])
-    linked[at] = (idle >= 0) & (idle <= shorter) & _alike(work, at, at + 1)
-    return linked
+        can, one = work.marked(*_OF_XLA, JOINED) & work.free, work.marked(WRAPPED, JOINED)
+        linked |= can[first] & can[second] & (one[first] | one[second])
+    norm = work.marked(NORM)  # one that another follows makes its statistics of all elements first
+    linked &= ~norm[first] | ~norm[second]
+    linked &= (second == first + 1) | (~norm[first] & ~norm[second])
+    linked &= work.stream_step[first] == work.stream_step[second]
+    idle = work.start_ns[second] - work.end_ns[first]
+    linked &= (idle >= 0) & (idle <= np.minimum(work.ns[first], work.ns[second]))
+    reduces = (work.role[first] == REDUCE) | (work.role[second] == REDUCE)
+    at = np.flatnonzero(linked[:-1] & linked[1:] & (work.role[second[:-1]] == REDUCE))
+    at = at[_reduced_between(work, first[at], second[at], second[at + 1])]
+    linked &= ~reduces & _alike(work, first, second)
+    linked[at] = linked[at + 1] = True
+    return first[linked], second[linked]
+
+
+def _tiny(work: _Work, can: NDArray[Any]) -> NDArray[Any]:
+    """Mark the rows, one or two in a row, between others that can be in a chain and are much longer.
+
+    One that reads nothing, as that of the first gradient, is between a loss and its backward.
+    """
+    ns = np.pad(np.where(can, work.ns, 0), 2)
+    around = np.minimum(np.maximum(ns[:-4], ns[1:-3]), np.maximum(ns[3:-1], ns[4:]))
+    return can & (_TINY * work.ns <= around) & (work.arrays > 1)  # type: ignore[no-any-return]
+
+
+def _reduced_between(
+    work: _Work, before: NDArray[Any], reduction: NDArray[Any], after: NDArray[Any]
+) -> NDArray[Any]:
+    """Return whether reductions read about as many elements as the elementwise rows around them have."""
+    elementwise = (work.role[before] == ELEMENTWISE) & (work.role[after] == ELEMENTWISE)
+    ns, ns_before = work.ns[reduction], work.ns[before]
+    reads_all = (_ALIKE * ns >= ns_before / work.arrays[before]) & (ns <= _ALIKE * ns_before)
+    return elementwise & reads_all & _alike(work, before, after)  # type: ignore[no-any-return]
 
 
 def _alike(work: _Work, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
@@ -529,5 +574,5 @@ _ROLES = {
     _updates: (*_IN_UPDATE, FOREACH),
     _casts: (CAST,),
     _layout: _LAYOUT,
-    _chains: (*_IN_CHAIN, *_OF_XLA),
+    _chains: (*_IN_CHAIN, REDUCE, *_OF_XLA, JOINED),
 }

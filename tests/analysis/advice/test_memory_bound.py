@@ -29,6 +29,9 @@ FUSED_ADAM = _FOREACH.format(
     "(at::native::ADAM_MODE)1, (bool)0>, const float *"
 )
 
+STRIDED_ADD = _NOCAST.format("_nocast", "at::native::CUDAFunctor_add<float>")
+FILL = _VECTORIZED.format("at::native::FillFunctor<float>, std::array<char *, (unsigned long)1>")
+MEAN = "void at::native::reduce_kernel<(int)512, (int)1, at::native::ReduceOp<float, MeanOps<float>>>(T3)"
 PRODUCT = "nvjet_tst_192x192_64x4_2x1_v_bz_coopB_bias_TNN"
 EXP = _VECTORIZED.format(f"at::native::exp_kernel_cuda(at::TensorIteratorBase &){_LAMBDA}, {_TWO}")
 ADD = _VECTORIZED.format("at::native::CUDAFunctor_add<float>, std::array<char *, (unsigned long)3>")
@@ -90,6 +93,7 @@ def kinds(folder: Path, *work: tuple[str, int] | tuple[str, int, int]) -> dict[s
         ("wrapped_broadcast", OTHER),
         ("wrapped_convert", OTHER),
         ("wrapped_addition", OTHER),
+        ("input_concatenate_fusion", memory_bound.JOINED),
         ("triton_per_fused_native_layer_norm_3", OTHER),
         ("triton_per_fused__softmax_3", memory_bound.SOFTMAX),
         (FLASH, memory_bound.ATTENTION),
@@ -253,6 +257,30 @@ def test_a_norm_is_part_of_a_chain_if_it_takes_about_as_long(tmp_path: Path) -> 
     assert kinds(tmp_path, (ADD, 100), (NORM, 301), (PRODUCT, 590)) == {}
 
 
+def test_a_chain_goes_on_behind_a_reduction_and_kernels_of_a_value_for_each_row(tmp_path: Path) -> None:
+    """A reduction reads one array, and strided kernels read and write two."""
+    work = (PRODUCT, 170), (EXP, 200), (MEAN, 100), (STRIDED_ADD, 200), (EXP, 10, 1), (EXP, 10, 1), (ADD, 300)
+    [one] = findings_of(new(tmp_path, *looped(*in_order(*work)))).values()
+    assert one.ceiling_ns == 3 * (100 + 50 + 50 + 100 + 100 + 100)
+    assert (one.numbers["chains"], one.numbers["kernels"]) == (3, 12)
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        [(PRODUCT, 300), (MEAN, 200), (EXP, 200), (PRODUCT, 290)],  # the gradient of a bias
+        [(EXP, 300), (MEAN, 40), (ADD, 300), (PRODUCT, 350)],  # of few elements
+        [(EXP, 300), (MEAN, 150), (ADD, 300, 3 * BLOCKS), (PRODUCT, 240)],
+        [(EXP, 300), (MEAN, 150), (FILL, 1, 1), (ADD, 300), (PRODUCT, 240)],  # a loss and its backward
+        [(NORM, 300), (NORM, 300), (PRODUCT, 390)],  # statistics of all elements, and what uses them
+        [(NORM, 300), (EXP, 10, 1), (NORM, 300), (PRODUCT, 380)],
+        [(EXP, 10), (PRODUCT, 490), (EXP, 10), (PRODUCT, 480)],
+    ],
+)
+def test_reductions_that_are_no_part_of_a_chain(work: list[tuple[str, int]], tmp_path: Path) -> None:
+    assert kinds(tmp_path, *work) == {}
+
+
 @pytest.mark.parametrize(
     "work",
     [
@@ -267,9 +295,17 @@ def test_no_chain(work: list[tuple[str, int]], tmp_path: Path) -> None:
 
 
 def test_operations_that_jax_calls_one_by_one_are_a_chain(tmp_path: Path) -> None:
-    work = [("wrapped_add", 300), ("loop_multiply_fusion", 300), ("wrapped_add", 300)]
+    """A loop combines one array with a number."""
+    work = [("wrapped_add", 300), ("loop_multiply_fusion", 200), ("wrapped_add", 300)]
     assert kinds(tmp_path, *work)["elementwise_chains"] == 3 * 400
     assert stakes(tmp_path, *in_order(*work)) == {}  # without steps nothing tells
+
+
+def test_shifts_that_jax_calls_one_by_one_are_part_of_a_chain(tmp_path: Path) -> None:
+    work = [("input_concatenate_fusion", 200), ("wrapped_add", 300), ("wrapped_add", 300)]
+    assert kinds(tmp_path, *work)["elementwise_chains"] == 3 * 400
+    alone = [("input_concatenate_fusion", 300), ("loop_add_fusion", 300), ("wrapped_add", 300)]
+    assert "elementwise_chains" not in kinds(tmp_path, *alone)
 
 
 @pytest.mark.parametrize(
