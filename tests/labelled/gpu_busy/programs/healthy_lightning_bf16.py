@@ -21,6 +21,9 @@ class Module(lightning.LightningModule):
             self.started = start()
         return self.network(batch).mean(dtype=torch.float32)
 
+    def on_train_end(self) -> None:  # before the model is moved to the host
+        report("", STEPS, self.started)
+
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return torch.optim.AdamW(self.parameters(), lr=1e-5, fused=True)
 
@@ -33,6 +36,4 @@ quiet = {
     "enable_model_summary": False,
 }
 trainer = lightning.Trainer(max_epochs=1, accelerator="gpu", devices=1, precision="bf16-true", **quiet)
-module = Module()
-trainer.fit(module, torch.utils.data.DataLoader(batches, batch_size=None))
-report("", STEPS, module.started)
+trainer.fit(Module(), torch.utils.data.DataLoader(batches, batch_size=None))

@@ -23,6 +23,9 @@ class Module(lightning.LightningModule):
             self.started = start()
         return self.network(batch).square().mean()
 
+    def on_train_end(self) -> None:  # before the model is moved to the host
+        report(CAUSE, STEPS, self.started)
+
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return torch.optim.AdamW(self.parameters(), lr=1e-4, fused=True)
 
@@ -35,6 +38,4 @@ quiet = {
     "enable_model_summary": False,
 }
 trainer = lightning.Trainer(max_epochs=1, accelerator="gpu", devices=1, **quiet)
-module = Module()
-trainer.fit(module, torch.utils.data.DataLoader(batches, batch_size=None))
-report(CAUSE, STEPS, module.started)
+trainer.fit(Module(), torch.utils.data.DataLoader(batches, batch_size=None))
