@@ -82,8 +82,9 @@ def repeated_sequence(whole: Capture, calls: ApiCalls) -> Occurrences | None:
     not launch the same each time.
     """
     numbers = _numbers(whole, calls)
-    best, updates = _best(calls, numbers), _up_to_updates(calls, optimizer_calls(whole, calls))
-    found = _occurrences(calls, numbers, best) if best else None
+    anchors, updates = _anchors(calls, numbers), _up_to_updates(calls, optimizer_calls(whole, calls))
+    best = _best(anchors)
+    found = _occurrences(calls, numbers, _each_time(best, anchors)) if best else None
     if updates is None or best is None:
         return updates or found
     count, many = len(best.positions), len(updates.start_ns)
@@ -115,7 +116,7 @@ def _name_checksums(whole: Capture) -> NDArray[np.int64]:
     return np.fromiter(map(crc32, texts), np.int64)
 
 
-def _best(calls: ApiCalls, numbers: NDArray[np.uint64]) -> _Anchor | None:
+def _best(anchors: Sequence[_Anchor]) -> _Anchor | None:
     """Return the call that begins each step; None without any.
 
     The call that begins the sequence occurs once in it, or once after a pause. Two stretches between its
@@ -123,7 +124,6 @@ def _best(calls: ApiCalls, numbers: NDArray[np.uint64]) -> _Anchor | None:
     the step, if it holds as much as shorter ones do. If several calls will do, the longest idle time before a
     call decides.
     """
-    anchors = _anchors(calls, numbers)
     if not anchors:
         return None
     many = [anchor for anchor in anchors if len(anchor.positions) >= MANY] or anchors
@@ -133,6 +133,16 @@ def _best(calls: ApiCalls, numbers: NDArray[np.uint64]) -> _Anchor | None:
     fewest = min(len(anchor.positions) for anchor in many)
     period = [anchor for anchor in many if len(anchor.positions) <= fewest + 1]
     return max(period, key=lambda anchor: (np.count_nonzero(anchor.equal), anchor.gap_ns))
+
+
+def _each_time(best: _Anchor, anchors: Sequence[_Anchor]) -> _Anchor:
+    """Return a call that begins each step, if one after a pause is missing in some steps between others."""
+    equal = np.flatnonzero(best.equal)
+    between = np.diff(best.positions)[equal[0] : equal[-1]]
+    if not best.after_pause or between.max() < 2 * best.length:
+        return best
+    same = [one for one in anchors if one.length == best.length and not one.after_pause]
+    return max((best, *same), key=lambda one: (np.count_nonzero(one.equal), one is best, one.gap_ns))
 
 
 def _up_to_updates(calls: ApiCalls, updates: NDArray[Any]) -> Occurrences | None:

@@ -52,6 +52,20 @@ def test_a_checkpoint_every_25th_step_is_an_outlier(tmp_path: Path) -> None:
     assert numbers(steps.steady) == list(range(1, 100))
 
 
+def test_a_step_that_begins_without_a_pause_is_one(tmp_path: Path) -> None:
+    # The host prints a result after each 12th step; waiting for it takes the pause before the next one.
+    drawing, now = Drawing(), 0
+    for i in range(60):
+        drawing.kernels("abcabd", now)
+        if i % 12 == 11:
+            drawing.wait(now + 200, now + LENGTH - 20)
+        now += LENGTH
+    steps = only(tmp_path, drawing)
+    assert len(steps) in (59, 60)
+    assert numbers(steps.outlier) == []
+    assert steps.duration_ns.max() <= LENGTH
+
+
 def test_a_single_break_ends_the_steady_part(tmp_path: Path) -> None:
     # 20 steps, other work for 50 steps' time in the 20th, then 30 steps.
     drawing = loop(20)
