@@ -631,8 +631,9 @@ def _loop_line(loop: OtherLoop, report: str) -> AnswerLine:
     before, label = names[-1]
     columns = room("fact") - len(AnswerLine(f"{before}{each}{busy}", "fact", report=report).text)
     texts = [f"{''.join(names[0])}{each}{total}{busy}", *(f"{''.join(name)}{each}{busy}" for name in names)]
-    texts.append(f"{before}{shorten(label, columns)}{each}{busy}")
-    return first_line([AnswerLine(text, "fact", report=report) for text in texts])
+    lines = [AnswerLine(text, "fact", report=name) for name in (report, "") for text in texts]
+    short = f"{before}{shorten(label, columns)}{each}{busy}"
+    return first_line([*lines, AnswerLine(short, "fact", report=report)])
 
 
 def _variants_line(loops: Sequence[OtherLoop]) -> AnswerLine:

@@ -13,7 +13,7 @@ from nsyswrap.analysis.kernel_names.readable import readable
 from nsyswrap.analysis.program_language import CUDA, PYTORCH
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.records import dataclass
-from nsyswrap.base.text import shorten
+from nsyswrap.base.text import shorten, shorten_all
 from nsyswrap.base.units import duration, percent
 from nsyswrap.reports.wording.languages import in_language
 from nsyswrap.reports.wording.numbers import filled
@@ -26,7 +26,7 @@ with lazy_imports():  # most captures have one process
 
 _MOST_STEPS = 4  # numbers of steps in a sentence
 _MOST_NAMES, _SHORT_RANGE = 3, 20  # ranges in a sentence, and the columns of each
-_MOST_OPERATIONS, _OPERATION = 2, 12  # operations of kernels in a sentence, and the columns of each
+_MOST_OPERATIONS, _OPERATION = 2, 14  # operations of kernels in a sentence, and the columns of each
 _KERNEL_WIDTH = 36  # columns of a kernel's name
 _RANGE_WIDTH = 30  # columns of a range
 # How much a change saves, by how that is known
@@ -747,8 +747,8 @@ def _layout_copies(numbers: Numbers) -> _Variant:
 
 
 def _elementwise_chains(numbers: Numbers) -> _Variant:
-    operations = dict.fromkeys(name.split("<")[0].split()[-1] for name in numbers["names"])
-    return {}, {"listed": _listed([shorten(name, _OPERATION) for name in operations], _MOST_OPERATIONS)}
+    operations = list(dict.fromkeys(name.split("<")[0].split()[-1] for name in numbers["names"]))
+    return {}, {"listed": _listed(shorten_all(operations, _OPERATION), _MOST_OPERATIONS)}
 
 
 def _few_blocks(numbers: Numbers) -> _Variant:

@@ -422,6 +422,12 @@ def test_no_name_widens_a_line_or_moves_the_cursor(capture: CaptureReader, name:
             assert text.isprintable()
 
 
+def test_another_loop_keeps_its_words_rather_than_its_report(capture: CaptureReader) -> None:
+    loops = (OtherLoop(LoopLabel.of_sequence(10), 47, 4.61e6, 99.6, 3.0, before=True),)
+    shown = lines(capture, answer(other_loops=loops))
+    assert "Another loop: 47 steps of 10 GPU operations, mean 4.61 ms: GPU busy 99.6 %" in shown
+
+
 def test_the_start_up_of_several_loops_takes_one_line(capture: CaptureReader) -> None:
     loops = (OtherLoop(LoopLabel.of_range("eval"), 47, 12e6, 4.0, 3.0, before=True),)
     shown = lines(capture, answer(other_loops=loops, steps=steps(warm_up=12, gpu_percent=68.0)))

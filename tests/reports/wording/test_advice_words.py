@@ -154,6 +154,14 @@ CASES: list[tuple[FindingKind, dict[str, Any]]] = [
         },
     ),
     (
+        "elementwise_chains",
+        {
+            "chains": 3,
+            "names": ("norm batch_norm_transform_channels_last", "norm batch_norm_backward_channels_last"),
+            **KERNELS,
+        },
+    ),
+    (
         "last_wave",
         {"kernel": "gemm", "blocks": 264, "waves": 1.0, "resident": 2, "multiprocessors": 132, **KERNELS},
     ),
@@ -344,9 +352,12 @@ layout_copies: Concatenations | 2.00 µs for joining tensors (10 per step) | cop
 layout_copies: Copies inside the GPU | 2.00 µs for copies as they are (10 per step) | copies inside the GPU:
     10 per step; conversions 1.00 µs, strided copies 1.00 µs, concatenations 1.00 µs, copies as they are
     2.00 µs
-elementwise_chains: Unfused kernels | 3.00 ms in chains such as vectori…norm, add | chains of kernels over
+elementwise_chains: Unfused kernels | 3.00 ms in chains such as vectoriz…_norm, add | chains of kernels over
     the same elements, back to back: 1 per step; their kernels: 10 per step, 3.00 ms in total; a fused
     kernel need not write and read what lies between
+elementwise_chains: Unfused kernels | 3.00 ms in chains such as batc…rm_trans…, batc…rm_backw… | chains of
+    kernels over the same elements, back to back: 1 per step; their kernels: 10 per step, 3.00 ms in total;
+    a fused kernel need not write and read what lies between
 last_wave: Last wave of blocks | 3.00 ms in kernels whose last wave leaves SMs idle | 30 kernel executions
     of 1 to 3 waves; most time lost in gemm: 264 blocks, 2 at a time on each of 132 SMs, make 1.00 waves
 copy_bound: Copy-bound | 3.00 µs of copies with no kernels left to overlap | copies: 1 per step, 2.00 MB at
