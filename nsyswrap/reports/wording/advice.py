@@ -114,10 +114,11 @@ WORDINGS: Mapping[FindingKind, Wording] = {
         "median {median_ns} before a copy to the GPU",
         "waits: {waits:per step}, {idle_ns} in total; use --trace cuda,nvtx,osrt to tell waiting from "
         "computing",
-        "Loading input ahead",
-        "load and prepare input in other processes, ahead of the step that needs it",
+        "Less or earlier host work",
+        "load and prepare input in other processes, ahead of the step that needs it; shorten what else the "
+        "host does before the copy",
         "DataLoader(dataset, num_workers=8, pin_memory=True)",
-        "the host computes something else in that time; then move that work out of the loop",
+        "the host has to wait in that time, for example for requests",
     ),
     "synchronizing": Wording(
         "",
@@ -585,6 +586,7 @@ def _waiting_for_input(numbers: Numbers) -> _Variant:
         return {"sentence": once} if "longest_ns" in numbers else {}, {}
     return {
         "heading": "Waiting for input",
+        "remedy": "Loading input ahead",
         "sentence": f"OS calls leave the GPU idle, {_each_gap(numbers)}",
         "evidence": "waits: {waits:per step}, {idle_ns} in total; mostly in blocking OS calls",
     }, {}

@@ -132,6 +132,13 @@ def test_host_code_before_a_copy_to_the_device_may_be_input(tmp_path: Path) -> N
 
 
 # CPU  |M 0-2|   host 296   |M 300-302|La 310-312|  host 400  |M 720-722|Lb 730-732|
+def test_only_a_traced_wait_is_said_to_be_input(tmp_path: Path) -> None:
+    unknown = findings_of(new(tmp_path, *looped(*copied_first(1))))["waiting_for_input"]
+    assert words(unknown).remedy == "Less or earlier host work"
+    traced = findings_of(new(tmp_path, *looped(*copied_first(1), on_cpu(OSRT, "poll", 10, 200))))
+    assert words(traced["waiting_for_input"]).remedy == "Loading input ahead"
+
+
 def test_host_code_before_the_first_kernel_is_no_input(tmp_path: Path) -> None:
     rows: list[Row] = [call("cudaMemcpyAsync", 0, 2, 1), memcpy(1, 2, 4, 1 << 20, correlationId=1, **PINNED)]
     for begin, name, ids in ((300, "a", 10), (720, "b", 20)):
