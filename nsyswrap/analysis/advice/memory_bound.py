@@ -37,6 +37,7 @@ _CONVERSION, _STRIDED, _CONCATENATION, _CLONE = _LAYOUT
 _IN_ATTENTION = (ELEMENTWISE, FUSED, RANDOM, CAST, _STRIDED, _CLONE)  # and a softmax, between two products
 _IN_UPDATE = (ELEMENTWISE, REDUCE, CAST, _CLONE)
 _IN_CHAIN = (ELEMENTWISE, NORM, CAST)
+_LEAST_OF_ADAM, _ADAM = 6, "addcdiv"  # its kernels for a parameter, and one that little else needs
 _SAME, _ALIKE = 2, 3  # ratio of elements at most; of times, where a number of elements is unknown
 _LEAST_KERNELS, _LEAST_PARAMETERS = 40, 8  # in updates of parameters one by one
 _REGULAR = 0.8  # of the kernels of such updates: each parameter has them
@@ -233,6 +234,11 @@ class _Work:
         """The duration of each row."""
         return self.end_ns - self.start_ns  # type: ignore[no-any-return]
 
+    def named(self, part: str) -> NDArray[Any]:
+        """Mark the kernels whose name has this part."""
+        known = np.array([part in name for name in self._context.kernels.names] + [False])
+        return known[self.name]  # type: ignore[no-any-return]
+
     def marked(self, *roles: int) -> NDArray[Any]:
         """Mark the rows of these roles."""
         known = np.zeros(_COUNT, bool)
@@ -363,7 +369,7 @@ def _passes(work: _Work) -> tuple[NDArray[Any], float]:
 
 
 def _one_by_one(work: _Work) -> NDArray[Any]:
-    """Mark bursts in which the same kernels run for one parameter after the other.
+    """Mark bursts in which the same kernels run for one parameter after the other, or those of Adam for few.
 
     Beside products, which parameters are for, their sizes may be equal; elsewhere neighbors mostly differ.
     """
@@ -371,7 +377,9 @@ def _one_by_one(work: _Work) -> NDArray[Any]:
     rows = np.flatnonzero(work.marked(*_IN_UPDATE) & work.free)
     apart = (np.diff(rows) != 1) | (np.diff(work.stream_step[rows]) != 0)
     burst = np.cumsum(np.append(0, apart))[: len(rows)]
-    long = (np.bincount(burst) >= _LEAST_KERNELS)[burst]
+    adam = np.bincount(burst, work.named(_ADAM)[rows]) > 0
+    kernels = np.bincount(burst)
+    long = ((kernels >= _LEAST_KERNELS) | (adam & (kernels >= _LEAST_OF_ADAM)))[burst]
     rows, burst = rows[long], burst[long]
     if not len(rows):
         return marks
@@ -383,7 +391,7 @@ def _one_by_one(work: _Work) -> NDArray[Any]:
     changes = of_burst[1:][(np.diff(size) != 0) & (np.diff(of_burst) == 0)]
     if not (work.role == PRODUCT).any():
         regular &= np.bincount(changes, minlength=len(regular)) >= _LEAST_PARAMETERS - 1
-    marks[rows[regular[burst]]] = True
+    marks[rows[(regular | adam[: len(regular)])[burst]]] = True
     return marks
 
 

@@ -242,7 +242,7 @@ WORDINGS: Mapping[FindingKind, Wording] = {
     "parameter_updates": Wording(
         "Parameters updated one by one",
         "{kernels_ns} in separate kernels ({kernels:per step})",
-        "kernels of bursts in which each comes once for many parameters: {kernels:per step}, {kernels_ns} in "
+        "kernels of bursts in which each comes once for a parameter: {kernels:per step}, {kernels_ns} in "
         "total",
         "One pass over the parameters",
         "let the optimizer pass over each parameter once: fused=True; foreach=True saves launches, but no "

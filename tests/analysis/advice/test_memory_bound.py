@@ -35,6 +35,9 @@ MEAN = "void at::native::reduce_kernel<(int)512, (int)1, at::native::ReduceOp<fl
 PRODUCT = "nvjet_tst_192x192_64x4_2x1_v_bz_coopB_bias_TNN"
 EXP = _VECTORIZED.format(f"at::native::exp_kernel_cuda(at::TensorIteratorBase &){_LAMBDA}, {_TWO}")
 ADD = _VECTORIZED.format("at::native::CUDAFunctor_add<float>, std::array<char *, (unsigned long)3>")
+ADDCDIV = _VECTORIZED.format(
+    f"at::native::addcdiv_cuda_kernel(at::TensorIteratorBase &){_LAMBDA}, {_TWO.replace('2', '4')}"
+)
 TO_HALF = _VECTORIZED.format(
     f"at::native::float16_copy_kernel_cuda(at::TensorIteratorBase &){_LAMBDA}, {_TWO}"
 )
@@ -341,6 +344,13 @@ def test_parameters_that_are_updated_one_by_one(tmp_path: Path) -> None:
     one = findings_of(new(tmp_path, *looped(*in_order((PRODUCT, 500), *updated(8)))))["parameter_updates"]
     assert (one.ceiling_ns, one.status) == (int(3 * 40 * (5 / 2 + 5 / 3)), "estimate")
     assert one.numbers == {"steps": 3, "kernels": 240, "kernels_ns": 1200}
+
+
+@pytest.mark.parametrize(("last", "kind"), [(ADDCDIV, "parameter_updates"), (ADD, "elementwise_chains")])
+def test_adam_of_one_large_parameter(last: str, kind: str, tmp_path: Path) -> None:
+    """Of a chain, only the name of a kernel that Adam needs says what it does."""
+    work = (PRODUCT, 90), *[(EXP, 120), (ADD, 150)] * 3, (last, 90)
+    assert set(kinds(tmp_path, *work)) == {kind}
 
 
 @pytest.mark.parametrize("sizes", [1, 8])

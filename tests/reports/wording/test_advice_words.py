@@ -333,7 +333,7 @@ unfused_attention: Attention not fused | 3.00 ms of softmax, masks, scaling and 
     softmax between two products: 4 per step; kernels between these products, and copies beside them: 10 per
     step; those between read and write all scores
 parameter_updates: Parameters updated one by one | 3.00 ms in separate kernels (10 per step) | kernels of
-    bursts in which each comes once for many parameters: 10 per step, 3.00 ms in total
+    bursts in which each comes once for a parameter: 10 per step, 3.00 ms in total
 parameter_updates: Parameters updated in several passes | 3.00 ms in foreach kernels (10 per step) | kernels
     that do one operation on all parameters: 10 per step, 3.00 ms in total; each operation reads and writes
     them again
