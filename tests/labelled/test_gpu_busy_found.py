@@ -47,7 +47,7 @@ ALONE = {
 }  # in one kernel
 # Events of jax_float64 were lost, and llama_dynamic_cache loads kernels in each step.
 OTHERS = {"jax_float64", "llama_dynamic_cache"}
-TRUE = {  # which are there, in a fourteenth of a step
+TRUE = {  # which are there, in a tenth of a step
     "healthy_dinov2_inference": "elementwise_chains",
     "healthy_vgg_channels_last": "elementwise_chains",
 }
