@@ -346,7 +346,8 @@ def _other(finding: Finding, answer: Answer, *, again: bool) -> Iterator[AnswerL
     most, in_full = (f"{_saving(finding, of)}{common}" for of in ("", _of_a_step(answer)))
     marks = _saved(finding, answer)
     costs, saves = ("", ": ") if finding.saved_ns is None else ("costs ", " would save ")
-    for saving in (f"{costs}{in_full}", f"{costs}{most}"):
+    bare = [] if "%" in sentence else [most]  # two shares in one line would not be told apart
+    for saving in (f"{costs}{in_full}", f"{costs}{most}", *bare):
         one = AnswerLine(
             f"{sentence}: {saving}", "finding", "warning", heading=wording.heading, figures=marks
         )
