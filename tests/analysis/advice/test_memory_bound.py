@@ -221,6 +221,11 @@ def test_copies_of_heads_belong_to_attention(
     assert "elementwise_chains" not in found
 
 
+def test_copies_of_the_next_step_do_not_belong_to_attention(tmp_path: Path) -> None:
+    work = (STRIDED, 100), (EXP, 100), (PRODUCT, 100), (SOFTMAX, 300), (PRODUCT, 390)
+    assert kinds(tmp_path, *work)["unfused_attention"] == 3 * 300
+
+
 def test_attention_that_two_threads_launch_is_seen_in_the_order_of_its_stream(tmp_path: Path) -> None:
     rows = in_order(*SCORES, (EXP, 440))
     for number in (0, 4):  # the calls of the first and the third kernel
@@ -276,7 +281,9 @@ def test_a_chain_goes_on_behind_a_reduction_and_kernels_of_a_value_for_each_row(
         [(EXP, 300), (MEAN, 150), (ADD, 300, 3 * BLOCKS), (PRODUCT, 240)],
         [(EXP, 300), (MEAN, 150), (FILL, 1, 1), (ADD, 300), (PRODUCT, 240)],  # a loss and its backward
         [(NORM, 300), (NORM, 300), (PRODUCT, 390)],  # statistics of all elements, and what uses them
-        [(NORM, 300), (EXP, 10, 1), (NORM, 300), (PRODUCT, 380)],
+        [(NORM, 300), (EXP, 10, 1), (ADD, 300), (PRODUCT, 380)],
+        [(NORM, 300), (MEAN, 150), (ADD, 300), (PRODUCT, 240)],
+        [(EXP, 100), (MEAN, 301), (ADD, 100), (PRODUCT, 489)],
         [(EXP, 10), (PRODUCT, 490), (EXP, 10), (PRODUCT, 480)],
     ],
 )
@@ -353,6 +360,10 @@ def test_adam_of_one_large_parameter(last: str, kind: str, tmp_path: Path) -> No
     assert set(kinds(tmp_path, *work)) == {kind}
 
 
+def test_few_kernels_with_that_of_adam_are_a_chain(tmp_path: Path) -> None:
+    assert set(kinds(tmp_path, (PRODUCT, 390), (EXP, 300), (ADDCDIV, 300))) == {"elementwise_chains"}
+
+
 @pytest.mark.parametrize("sizes", [1, 8])
 def test_one_kernel_for_each_parameter_has_nothing_to_fuse(sizes: int, tmp_path: Path) -> None:
     work = [(EXP, 5, 1 << 2 * (i % sizes)) for i in range(80)]
@@ -379,6 +390,12 @@ def test_an_optimizer_that_does_one_operation_on_all_parameters_after_the_other(
     one = findings_of(new(tmp_path, *looped(*in_order(*work))))["parameter_updates"]
     assert (one.ceiling_ns, one.status) == (3 * (240 // 3 + 180 // 2), "estimate")
     assert one.numbers == {"steps": 3, "kernels": 12, "kernels_ns": 3 * 420, "foreach": True}
+
+
+def test_updates_one_by_one_and_in_several_passes_are_one_finding(tmp_path: Path) -> None:
+    work = (PRODUCT, 390), *updated(8), (LERP, 90), (SQRT, 100)
+    one = findings_of(new(tmp_path, *looped(*in_order(*work))))["parameter_updates"]
+    assert one.numbers == {"steps": 3, "kernels": 246, "kernels_ns": 3 * 590}
 
 
 @pytest.mark.parametrize(
