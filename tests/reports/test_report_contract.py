@@ -121,6 +121,7 @@ ROWS: dict[str, Callable[[Any], int]] = {
     "parquet": lambda content: int(parquet.read_metadata(io.BytesIO(content)).num_rows),
 }
 
+OF_RANGES = [name for name in reports.NSYS if name.startswith("nvtx_") and name != "nvtx_kern_sum"]
 every_report = pytest.mark.parametrize("name", reports.NAMES)
 every_rounding = sampled("rounding", get_args(Rounding), fast=1)
 every_option = pytest.mark.parametrize(
@@ -338,7 +339,9 @@ def test_no_rows_are_no_error(name: str, capture: CaptureReader) -> None:
             assert "no rows" in content or NO_ADVICE in content, form
 
 
-@pytest.mark.parametrize("name", ["cuda_kern_exec_sum", "launch_overhead", "nvtx_phases"])
+@pytest.mark.parametrize(
+    "name", ["cuda_kern_exec_sum", "launch_overhead", "nvtx_phases", "timing_audit", *OF_RANGES]
+)
 def test_events_that_do_not_meet_make_no_rows(name: str, tmp_path: Path) -> None:
     apart = (kernel("k", 20, 30, 1), call("launch", 0, 10, 2), nvtx("mark", 0, None, eventType=34))
     assert opened(tmp_path, *apart).report(name).rows() == []

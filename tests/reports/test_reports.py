@@ -10,12 +10,10 @@ from nsys_says import RULES, said_by
 from report_tables import capture_of, names_of, notes_of, notes_text, rows_of
 from tiny_export import (
     COPY_KINDS,
-    MEMCPY,
     MPI_COLLECTIVE,
     MPI_OTHER,
     MPI_P2P,
     OPENMP,
-    OSRT,
     PID,
     UM_CPU_FAULT,
     UM_GPU_FAULT,
@@ -237,13 +235,6 @@ def test_which_calls_copy_and_how(name: str, rule: str, tmp_path: Path) -> None:
     assert found == [rule] * bool(rule)
 
 
-@pytest.mark.parametrize("rule", RULES[:4])
-def test_a_capture_without_calls_cannot_answer(rule: str, tmp_path: Path) -> None:
-    capture = opened(tmp_path, copied(10, 20), memset(0, 5, 1, greenContextId=0), *enums())
-    with pytest.raises(NotInCapture, match=f"{rule}: .* holds no CUDA API calls"):
-        parse(rule).make(capture)
-
-
 def test_an_export_that_does_not_say_what_memory_it_was(tmp_path: Path) -> None:
     done = memset(0, 5, 1, correlationId=1)
     capture = opened(
@@ -407,16 +398,6 @@ def test_tables_without_rows_may_mean_that_nobody_looked(tmp_path: Path) -> None
     assert rows_of(capture, "um_total_sum") == ["0.000,,0,,,"]
 
 
-@pytest.mark.parametrize("name", ["um_sum", "um_total_sum"])
-@pytest.mark.parametrize("missing", FAULTS)
-def test_a_table_that_is_not_there_is_no_answer(name: str, missing: str, tmp_path: Path) -> None:
-    there = [fault for fault in (um_cpu_fault(1, 0), um_gpu_fault(1, 0, 1)) if fault.table != missing]
-    capture = capture_of(tmp_path, *there, migrated(TO_DEVICE, 4096, 100, 10))
-    with pytest.raises(NotInCapture, match=r"holds no [CG]PU page faults of unified memory") as caught:
-        capture.report(name)
-    assert "--um-faults" in caught.value.hint
-
-
 def test_faults_of_the_cpu_stand_in_every_window_unless_rows_are_cut(tmp_path: Path) -> None:
     faults = [um_cpu_fault(4096, 5), um_cpu_fault(4096, 50), um_gpu_fault(4096, 50, 60)]
     capture = capture_of(tmp_path, *faults, migrated(TO_DEVICE, 4096, 100, 10))
@@ -430,24 +411,6 @@ def test_faults_of_the_cpu_stand_in_every_window_unless_rows_are_cut(tmp_path: P
         for seen, number, notes in ((capture, all_rows, ()), (whole, all_rows, (note,)), (cut, part, ())):
             assert rows_of(seen, name)[0].split(",")[column] == number
             assert seen.report(name).notes == notes
-
-
-@pytest.mark.parametrize("report", ["um_sum", "um_total_sum"])
-@pytest.mark.parametrize(
-    ("missing", "title", "options"),
-    [
-        (MEMCPY, "copies", "--trace cuda,nvtx"),
-        (UM_CPU_FAULT, "CPU page faults", "--trace cuda,nvtx --um-faults"),
-        (UM_GPU_FAULT, "GPU page faults", "--trace cuda,nvtx --um-faults"),
-    ],
-)
-def test_each_table_has_to_be_there(
-    report: str, missing: str, title: str, options: str, tmp_path: Path
-) -> None:
-    tables = {MEMCPY, UM_CPU_FAULT, UM_GPU_FAULT} - {missing}
-    with pytest.raises(NotInCapture, match=f"holds no {title}") as caught:
-        capture_of(tmp_path, empty=sorted(tables)).report(report)
-    assert f"(collect with nsyswrap profile {options})" in caught.value.hint
 
 
 RANK = row("MPI_RANKS", globalTid=global_id(PID, PID), rank=3)
@@ -489,15 +452,6 @@ def test_events_of_several_tables_are_one_kind(tmp_path: Path) -> None:
         ["region", 0, 10, PID],
         ["task", 5, 3, PID],
     ]
-
-
-@pytest.mark.parametrize(
-    "name", ["osrt_sum", "openmp_sum", "openacc_sum", "mpi_event_sum", "mpi_event_trace"]
-)
-def test_nothing_recorded_is_said(name: str, tmp_path: Path) -> None:
-    with pytest.raises(NotInCapture) as caught:
-        capture_of(tmp_path, kernel("k", 0, 1), empty=[OSRT, OPENMP, MPI_P2P]).report(name)
-    assert f"--trace cuda,nvtx,{name[:3]}" in caught.value.hint
 
 
 ELSEWHERE = global_id(PID, 101)
@@ -714,8 +668,6 @@ def test_no_ranges_at_all(tmp_path: Path) -> None:
     capture = opened(
         tmp_path, kernel("k", 5, 9, 1), call("launch", 0, 4, 1), nvtx("m", 0, None, eventType=34)
     )
-    for name in ("nvtx_sum", "nvtx_pushpop_trace", "nvtx_gpu_proj_sum", "nvtx_gpu_proj_trace"):
-        assert capture.report(name).rows() == []
     assert column(capture.report("nvtx_kern_sum"), "range") == [None]
     assert kernel_ranges(capture)[0].tolist() == [-1]
 

@@ -232,12 +232,6 @@ def test_other_units_and_names_are_not_used(tmp_path: Path) -> None:
     assert (record["sm_active_percent"], record["tensor_active_percent"]) == (None, 7)
 
 
-def test_without_samples_it_says_how_to_record_them(tmp_path: Path) -> None:
-    with pytest.raises(NotInCapture) as caught:
-        opened(tmp_path, kernel("k", 0, 400)).report(REPORT)
-    assert "nsyswrap profile --trace cuda,nvtx --gpu-metrics" in caught.value.hint
-
-
 def test_kernels_that_all_run_at_the_same_time_are_refused(tmp_path: Path) -> None:
     kernels = [kernel("k", 0, 30_000, streamId=i) for i in range(3_000)]
     capture = opened(tmp_path, *kernels, *metric(METRICS[0], 0, *[50] * 3_000))

@@ -4,7 +4,6 @@ import pytest
 from report_tables import csv_of, values_of
 from tiny_export import Row, call, graph, kernel, opened
 
-from nsyswrap.base.errors import NotInCapture
 from nsyswrap.reports.table import Table
 
 REPORT = "launch_overhead"
@@ -171,14 +170,6 @@ def test_kernels_without_their_call_are_said(tmp_path: Path) -> None:
     table = report(tmp_path, *launch(1, 0, api=10, wait=5, gpu=5), kernel("k", 60, 65, 9))
     assert figures(table, "launches")["k"] == (1,)
     assert table.notes == ("kernels and graphs without a recorded launch call: 1; not included",)
-
-
-def test_kernels_alone_make_no_row_and_calls_that_were_not_recorded_are_asked_for(tmp_path: Path) -> None:
-    table = report(tmp_path, kernel("k", 0, 5, 1), call("cudaMalloc", 0, 1, 2))
-    assert (table.rows(), table.verdict) == ([], "")
-    (tmp_path / "bare").mkdir()
-    with pytest.raises(NotInCapture, match="holds no CUDA API calls"):
-        report(tmp_path / "bare", kernel("k", 0, 5, 1))
 
 
 def test_names_are_those_of_the_view(tmp_path: Path) -> None:

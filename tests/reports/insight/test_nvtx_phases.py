@@ -156,10 +156,6 @@ def test_only_closed_ranges_of_a_thread_count(tmp_path: Path) -> None:
     assert found == {"took no time": (1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)}
 
 
-def test_marks_alone_make_no_row(tmp_path: Path) -> None:
-    assert phases(tmp_path, nvtx("mark", 5, None, eventType=34), call("cudaFree", 0, 1)) == {}
-
-
 def test_nvtx_events_as_old_exports_write_them(tmp_path: Path) -> None:
     cells = {
         "start": 0,

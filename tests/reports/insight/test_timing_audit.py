@@ -287,7 +287,3 @@ def test_what_holds_in_every_recorded_range(run: str, tmp_path: Path) -> None:
     assert (found.api_ns <= found.host_ns).all()
     assert (found.other_ns <= found.host_ns).all()
     assert (found.reported_ns <= found.host_ns).all()  # missing is less
-
-
-def test_marks_alone_make_no_row(tmp_path: Path) -> None:
-    assert csv_of(opened(tmp_path, mark(5, "a mark"), call("cudaFree", 0, 1)), REPORT) == HEADER

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 from report_tables import STATISTICS, csv_of
-from tiny_export import kernel, nvtx, opened
+from tiny_export import nvtx, opened
 
 from nsyswrap.base.units import Rounding
 
@@ -21,7 +21,3 @@ def test_push_pop_ranges_by_name(rounding: Rounding, mark: str, tmp_path: Path) 
     assert csv_of(capture, REPORT, rounding) == (
         f"{HEADER}57.1,40,2,20.0,20.0,10,30,14.1,{mark}step\n42.9,30,1,30.0,30.0,30,30,0.0,{mark}load\n"
     )
-
-
-def test_start_end_ranges_alone_make_no_row(tmp_path: Path) -> None:
-    assert csv_of(opened(tmp_path, nvtx("job", 0, 5, eventType=60), kernel("k", 0, 5)), REPORT) == HEADER

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from report_tables import csv_of, table_of, values_of
-from tiny_export import kernel, nvtx, opened
+from tiny_export import nvtx, opened
 
 REPORT = "nvtx_pushpop_trace"
 HEADER = (
@@ -55,7 +55,3 @@ def test_rows_keep_their_numbers_in_a_part(tmp_path: Path) -> None:
     capture = opened(tmp_path, nvtx("a", 0, 10), nvtx("b", 20, 90), nvtx("c", 30, 40))
     part = capture.select(time="25/50").report(REPORT)
     assert values_of(part, "range_stack") == [(":2",), (":2:3",)]
-
-
-def test_start_end_ranges_alone_make_no_row(tmp_path: Path) -> None:
-    assert csv_of(opened(tmp_path, nvtx("job", 0, 5, eventType=60), kernel("k", 0, 5)), REPORT) == HEADER

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 from report_tables import STATISTICS, csv_of
-from tiny_export import kernel, nvtx, opened
+from tiny_export import nvtx, opened
 
 from nsyswrap.base.units import Rounding
 
@@ -22,7 +22,3 @@ def test_start_end_ranges_by_name(rounding: Rounding, mark: str, tmp_path: Path)
     assert csv_of(capture, REPORT, rounding) == (
         f"{HEADER}80.0,80,2,40.0,40.0,20,60,28.3,{mark}job\n20.0,20,1,20.0,20.0,20,20,0.0,{mark}other\n"
     )
-
-
-def test_push_pop_ranges_alone_make_no_row(tmp_path: Path) -> None:
-    assert csv_of(opened(tmp_path, nvtx("step", 0, 5), kernel("k", 0, 5)), REPORT) == HEADER
