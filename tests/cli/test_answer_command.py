@@ -56,13 +56,6 @@ def test_steps_that_are_not_there_are_an_error(cli: Cli, export: Path) -> None:
         _ = open_capture(export).select(steps="epoch").answer
 
 
-def test_steps_of_a_selected_time_are_an_error(cli: Cli, export: Path) -> None:
-    for command, option, value in (("report", "--nvtx", "step"), ("view", "--time", "0ns/9ns")):
-        done = cli(command, export, "--steps", "2-3", option, value)
-        assert (done.returncode, done.stdout) == (2, "")
-        assert "--steps cannot be used with --time or --nvtx" in done.stderr
-
-
 def test_python_users_choose_steps_too(export: Path) -> None:
     capture = open_capture(export)
     chosen = capture.select(steps="2-3")

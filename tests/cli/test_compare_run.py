@@ -51,12 +51,6 @@ def test_any_other_number_of_commands_is_refused(words: tuple[str, ...], message
         split_commands(words)
 
 
-def test_options_of_the_run_need_it(cli: Cli) -> None:
-    done = cli("compare", "--into", "d", "a", "b")
-    assert done.returncode == 2
-    assert "--into belongs to --run" in done.stderr
-
-
 def test_options_of_nvcc_are_for_the_cu_files_of_both_sides(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -95,12 +95,6 @@ def test_only_a_recording_shows_that_the_machine_is_ready(groups: tuple[str, ...
         assert list(screen({group: [sound, peaks] for group in groups}))[-1] == conclusion
 
 
-def test_peaks_are_part_of_the_probe(cli: Cli) -> None:
-    done = cli("doctor", "--peaks")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "--peaks needs --probe" in done.stderr
-
-
 def test_long_subjects_move_the_texts_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     _, first, second, *_ = screen(
@@ -144,13 +138,6 @@ def test_without_nsys_it_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> N
     assert "nsys was not found" in done.stdout
     assert "    next: apt-cache search nsight-systems" in done.stdout
     assert re.search(r"(?m)^\d problems?: nsys", done.stdout)
-
-
-def test_a_capture_and_the_probe_are_two_questions(cli: Cli, tmp_path: Path) -> None:
-    write(tmp_path / "x.sqlite", kernel("k", 0, 10))
-    done = cli("doctor", "--probe", "x.sqlite")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "--probe cannot be used with a capture" in done.stderr
 
 
 def test_a_capture_is_checked_instead_of_the_machine(cli: Cli, tmp_path: Path) -> None:

@@ -201,8 +201,8 @@ no option named '--tracee'
 $ redact
 missing argument 'CAPTURE'
   nsyswrap redact --help shows all options
-$ report x.sqlite -r cuda_gpu_kernsum
-no report named 'cuda_gpu_kernsum'
+$ report x.sqlite -r gpukernsum
+no report named 'gpukernsum'
   did you mean 'cuda_gpu_kern_sum'?
 $ report -r rank_skw
 no report named 'rank_skw'

@@ -387,14 +387,10 @@ launch train.py
   2 no command named 'launch'
 ncu ./a.out
   2 no command named 'ncu'
-stats x.sqlite
-  2 no command named 'stats'
 analyze x.sqlite
   2 no command named 'analyze'
 ui x.sqlite
   2 no command named 'ui'
-reprot x.sqlite
-  2 no command named 'reprot'
 profile
   2 missing argument '[--] PROGRAM [ARGS]...'
 profile nowhere.py
@@ -451,8 +447,6 @@ profile --capture-range step train.py
   2 invalid --capture-range 'step': expected cudaProfilerApi or nvtx:NAME
 profile -m
   2 missing argument '[--] PROGRAM [ARGS]...'
-profile -c print(1)
-  2 nsyswrap profile takes a program, not the code of -c
 profile --capture-range nvtx train.py
   2 invalid --capture-range 'nvtx': the name of the range is missing
 profile --capture-range nvtx: train.py
@@ -481,8 +475,6 @@ plot x.sqlite --top 5
   2 no option named '--top': the number of kernels in a picture is fixed
 profile --modules 0 train.py
   2 invalid --modules '0': expected a whole number from 1
-profile --then-stop train.py
-  2 --then-stop needs the steps to record
 profile --then-stop --timeout 5 missing.py
   2 --then-stop needs the steps to record
 profile --share group --keep-environment missing.cu
@@ -493,12 +485,8 @@ profile --steps 3 --delay 1 train.py
   2 --steps cannot be used with --delay: both say what to record
 profile --timeout -1 train.py
   2 invalid --timeout '-1': expected a number above 0
-profile --timeout 0 train.py
-  2 invalid --timeout '0': expected a number above 0
 profile --timeout ten train.py
   2 invalid --timeout 'ten': expected a number above 0
-profile --repeat 0 train.py
-  2 invalid --repeat '0': expected a whole number from 1
 profile --repeat 2 -r gpu_time train.py
   2 --repeat cannot be used with --report or --csv: it shows the spread over all runs
 profile --graphs nodes train.py
@@ -507,12 +495,8 @@ profile --env A train.py
   2 invalid --env 'A': expected K=V, for example CUDA_VISIBLE_DEVICES=0
 profile --share all train.py
   2 invalid --share 'all': expected group
-profile --nvcc -lcublas train.py
-  2 --nvcc needs a .cu file as PROGRAM, not train.py
 profile --top 0 train.py
   2 invalid --top '0': expected a whole number from 1
-profile -r gpu_tim train.py
-  2 no report named 'gpu_tim'
 profile --repotr gpu_time train.py
   2 no option named '--repotr'
 profile --nsys /nowhere/nsys train.py
@@ -541,36 +525,22 @@ report folder
   65 no capture in folder
 report cut.sqlite
   65 cut.sqlite is cut off: 10,240 of 20,480 bytes
-report x.sqlite -r cuda_gpu_kernsum
-  2 no report named 'cuda_gpu_kernsum'
-report x.sqlite -r kernels
-  2 no report named 'kernels'
-report x.sqlite --format jsn
-  2 invalid --format 'jsn': expected text, ...
 report x.sqlite -f csv
   2 no option named '-f'
 report x.sqlite --top many
   2 invalid --top 'many': expected a whole number from 1
 report x.sqlite --device gpu0
   2 invalid --device 'gpu0': expected a whole number
-report x.sqlite --device 7
-  65 x.sqlite: no GPU 7
 report x.sqlite --process 7
   65 x.sqlite: no process 7
 report x.sqlite --time 2-3
   2 invalid --time '2-3': expected [START]/[END], for example 1s/2.5s, 10ms/ or /300us
 report x.sqlite --time 9s/8s
   2 invalid --time '9s/8s': the end is before the start
-report x.sqlite --nvtx stap
-  65 x.sqlite: no NVTX range named 'stap'
-report x.sqlite --steps 3-1
-  2 invalid --steps '3-1': step 1 is before step 3
 report x.sqlite --by node
   2 invalid --by 'node': expected rank
 report x.sqlite --timeunit hours
   2 invalid --timeunit 'hours': expected auto, ns, us, ms, s
-report --explain gpu_idel
-  2 no report named 'gpu_idel'
 report x.sqlite --ncu nothing
   2 no kernel named 'nothing'
 report x.sqlite --csv all.csv
@@ -581,30 +551,20 @@ report x.sqlite --format csv
   2 --format csv needs the name of a report
 report x.sqlite -t cuda
   2 no option named '-t'
-compare x.sqlite
-  2 NEW is missing
 compare x.sqlite nowhere.sqlite
   65 nowhere.sqlite not found
-compare
-  2 BASE is missing
 export x.sqlite
   2 no output is named
 export x.sqlite --perfetto
   2 option '--perfetto' requires an argument
 export x.sqlite --metrics prometheus
   2 invalid --metrics 'prometheus': expected openmetrics, github-benchmark
-plot x.sqlite --kind time
-  2 invalid --kind 'time': expected top-kernels, ...
 collect nowhere
   65 nowhere not found
 redact x.sqlite
   2 no output is named
-redact
-  2 missing argument 'CAPTURE'
 baseline save
   2 missing argument 'NAME|FILE'
-runs prune
-  2 nothing selected
 batch run nowhere.toml
   78 plan nowhere.toml not found
 batch run train.py
@@ -615,8 +575,6 @@ batch sweep -p n train.py
   2 invalid -p 'n': expected NAME=V,V,..., for example n=1024,1048576
 batch wait folder
   73 folder is not a batch folder: batch.json is missing
-scenarios run ad2
-  2 no scenario named 'ad2'
 doctor nowhere.sqlite
   65 nowhere.sqlite not found
 demo --vraiant
@@ -631,6 +589,16 @@ report --ncu ./folder
   2 --ncu takes a kernel, not ./folder
 runs --al
   2 no option named '--al'
+doctor --peaks
+  2 --peaks needs --probe
+doctor --probe x.sqlite
+  2 --probe cannot be used with a capture
+compare --into d a b
+  2 --into belongs to --run
+report x.sqlite --steps 2-3 --nvtx step
+  2 --steps cannot be used with --time or --nvtx
+view x.sqlite --steps 2-3 --time 0ns/9ns
+  2 --steps cannot be used with --time or --nvtx
 """
 
 
@@ -673,12 +641,7 @@ def answer(warm_cli: WarmCli, folder: Path, typed: str) -> tuple[int, list[str]]
 @pytest.mark.parametrize(("typed", "expected"), pairs(MISTAKES), ids=lambda text: text.partition("\n")[0])
 def test_a_mistake_has_an_answer(warm_cli: WarmCli, folder: Path, typed: str, expected: str) -> None:
     code, lines = answer(warm_cli, folder, typed)
-    expected = expected.replace(" ", " nsyswrap: ", 1)
-    answered = f"{code} {lines[0]}"
-    if expected.endswith("..."):  # a list of all names
-        assert answered.startswith(expected[:-3])
-    else:
-        assert answered == expected
+    assert f"{code} {lines[0]}" == expected.replace(" ", " nsyswrap: ", 1)
 
 
 @pytest.mark.parametrize(("typed", "advice"), pairs(OF_NSYS), ids=lambda text: text.partition("\n")[0])

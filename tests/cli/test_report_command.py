@@ -213,14 +213,6 @@ def test_a_capture_that_lacks_all_that_was_asked_for(cli: Cli, export: Path) -> 
     assert len(done.stderr.splitlines()) == 3
 
 
-def test_a_report_that_does_not_exist(cli: Cli, export: Path) -> None:
-    done = cli("report", export, "-r", "gpukernsum")
-    assert (done.returncode, done.stdout) == (2, "")
-    message, hint = done.stderr.splitlines()
-    assert message == "nsyswrap: no report named 'gpukernsum'"
-    assert hint == "  did you mean 'cuda_gpu_kern_sum'?"
-
-
 def test_into_a_file_whose_folder_is_new(cli: Cli, export: Path, tmp_path: Path) -> None:
     done = cli("report", export, "-r", "cuda_gpu_kern_sum", "--format", "csv", "-o", tmp_path / "a" / "b.csv")
     assert (done.returncode, done.stdout) == (0, "")

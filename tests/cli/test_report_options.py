@@ -86,17 +86,12 @@ def test_the_mode_of_cutting_is_said_with_every_report(cli: Cli, export: Path) -
 @pytest.mark.parametrize(
     ("options", "message", "code"),
     [
-        (["--time", "5"], "invalid --time '5': expected [START]/[END]", 2),
-        (["--time", "9/1"], "invalid --time '9/1': the end is before the start", 2),
         (["--time", "1/2", "--nvtx", "a"], "--time cannot be used with --nvtx", 2),
         (["--nvtx", "c"], "no NVTX range named 'c'", 65),
         (["--nvtx", "a/1"], "no NVTX range 'a/1'; instances named 'a': 1", 65),
         (["-r", "gpu_gaps:gap=x"], "'x' is not a whole number", 2),
         (["-r", "gpu_gaps:gap=-1"], "gpu_gaps: gap=-1 is out of range", 2),
-        (["-r", "gpu_gaps:chunks=3"], "gpu_gaps has no option 'chunks=3'", 2),
-        (["-r", "cuda_api_sum:base"], "cuda_api_sum has no option 'base'", 2),
         (["--format", "parquet"], "--format parquet needs -o", 2),
-        (["--explain", "nothing"], "no report named 'nothing'", 2),
     ],
 )
 def test_what_is_refused(cli: Cli, export: Path, options: list[str], message: str, code: int) -> None:

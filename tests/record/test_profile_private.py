@@ -183,12 +183,6 @@ def test_a_shared_batch_is_read_by_the_group_and_nobody_else(
             assert "done" not in of_them
 
 
-def test_sharing_and_keeping_the_environment_do_not_go_together(cli: Cli) -> None:
-    done = cli("profile", "--share", "group", "--keep-environment", "true")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "--share cannot be used with --keep-environment" in done.stderr
-
-
 @pytest.mark.parametrize("discard", [True, False])
 def test_no_secret_is_left(tmp_path: Path, environment: dict[str, str], *, discard: bool) -> None:
     """Neither of the program's environment, nor of a process beside it that has one odd variable alone."""

@@ -131,12 +131,6 @@ def test_ranks_that_cannot_be_chosen(
     assert said in done.stderr
 
 
-def test_a_report_over_ranks_of_one_program(program: str, cli: Cli) -> None:
-    done = cli("profile", "-r", "rank_skew", program)
-    assert done.returncode == 2
-    assert "rank_skew compares ranks, and this is one program" in done.stderr
-
-
 FORK = "import os; pid = os.fork(); pid and os.waitpid(pid, 0)"
 
 
