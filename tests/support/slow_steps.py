@@ -38,6 +38,7 @@ class SlowSteps(NamedTuple):
     least: int
     varies: bool = True
     host: Sequence[tuple[int, int]] = ()
+    differs: Sequence[bool] = ()
 
     @property
     def steady(self) -> list[int]:
@@ -47,7 +48,11 @@ class SlowSteps(NamedTuple):
             return []
         lasting = [self.times[i][1] - self.times[i][0] for i in numbers]
         low, _, high = quantiles(lasting, n=4, method="inclusive")
-        return numbers if high <= 5 * low or not self.varies or _in_turn(lasting) else []
+        if high <= 5 * low or not self.varies:
+            return numbers
+        usual = [self.times[i][1] - self.times[i][0] for i in numbers if not self.differs[i]]
+        low, _, high = quantiles(usual, n=4, method="inclusive")
+        return numbers if high > 5 * low and _in_turn(lasting) else []
 
 
 class Found(NamedTuple):
@@ -365,7 +370,7 @@ def _steps(events: Events, process: int, found: Found) -> SlowSteps:
     least = 2 if found.is_range and count == 2 else 3
     marks = [mark(i) for i in range(count)]
     varies = not _is_trend([lasting[i] for i in steady])
-    return SlowSteps(process, found.label, times, marks, least, varies, host)
+    return SlowSteps(process, found.label, times, marks, least, varies, host, found.differs)
 
 
 def _loads(events: Events, process: int, found: Found) -> list[bool]:

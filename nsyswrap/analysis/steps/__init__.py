@@ -323,7 +323,8 @@ def _steps(
     steady = _between_breaks(occurrences, durations, warm_up)
     trend = _trend(durations[steady])
     chosen = bool(name or occurrences.is_marked or trend)
-    why = _why_unsteady(occurrences.label, durations[steady], chosen=chosen)
+    usual = durations[steady & ~occurrences.differs]
+    why = _why_unsteady(occurrences.label, durations[steady], usual, chosen=chosen)
     beside = occurrences.is_range and works_beside(whole, calls, occurrences)
     remarks = (
         [Note("work_beside", {"label": occurrences.label, "ranges": occurrences.beside})] if beside else []
@@ -338,21 +339,29 @@ def _steps(
     )
 
 
-def _why_unsteady(label: LoopLabel, durations: NDArray[Any], *, chosen: bool) -> Note | None:
-    """Return why these steps are no steady part; None if they are one. What the user names may vary."""
+def _why_unsteady(
+    label: LoopLabel, durations: NDArray[Any], usual: NDArray[Any], *, chosen: bool
+) -> Note | None:
+    """Return why these steps are no steady part; None if they are one. What the user names may vary.
+
+    ``usual`` are the durations of those that launch what most do: only these can differ in turn.
+    """
     if len(durations) < LEAST_STEPS:
         return Note("too_few_steps", {"label": label})
     short, long = quantiles(durations, (0.25, 0.75))
-    if chosen or long <= _WIDE * short or _differ_in_turn(durations):
+    if chosen or long <= _WIDE * short or _differ_in_turn(durations, usual):
         return None
     return Note("steps_vary", {"label": label, "short_ns": short, "long_ns": long})
 
 
-def _differ_in_turn(durations: NDArray[Any]) -> bool:
+def _differ_in_turn(durations: NDArray[Any], usual: NDArray[Any]) -> bool:
     """Return True if some steps in a row always take as long together, wherever they begin.
 
     Two processes that load input deliver two batches at about the same time: the first one is waited for.
     """
+    short, long = quantiles(usual, (0.25, 0.75)) if len(usual) else (0, 0)
+    if long <= _WIDE * short:  # those that launch something else are long
+        return False
     until = np.append(0, np.cumsum(durations))
     for count in range(2, min(_MOST_TURNS, len(durations) // LEAST_STEPS) + 1):
         short, long = quantiles(until[count:] - until[:-count], (0.25, 0.75))

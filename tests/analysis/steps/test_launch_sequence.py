@@ -52,6 +52,19 @@ def test_a_checkpoint_every_25th_step_is_an_outlier(tmp_path: Path) -> None:
     assert numbers(steps.steady) == list(range(1, 100))
 
 
+def test_steps_that_are_long_for_what_else_they_launch_do_not_differ_in_turn(tmp_path: Path) -> None:
+    drawing, now = Drawing(), 0
+    for i in range(40):
+        drawing.kernels("abc", now)
+        if i % 7 in (2, 5):
+            drawing.launch("other", now + LENGTH, gpu_ns=9 * LENGTH)
+            drawing.wait(now + LENGTH + 10, now + 10 * LENGTH + 10)
+            now += 10 * LENGTH
+        now += LENGTH
+    why = only(tmp_path, drawing).why_none
+    assert (why and why.kind) == "steps_vary"
+
+
 def test_a_step_that_begins_without_a_pause_is_one(tmp_path: Path) -> None:
     # The host prints a result after each 12th step; waiting for it takes the pause before the next one.
     drawing, now = Drawing(), 0
