@@ -16,11 +16,6 @@ def test_a_text_is_split_as_a_shell_does() -> None:
     assert split("") == ()
 
 
-def test_an_open_quote() -> None:
-    with pytest.raises(UsageError, match="cannot be split into words: No closing quotation"):
-        split("-I 'my inc")
-
-
 REFUSED = (
     "-o -o=x --output-file -odir -c --compile -dc -dlink -lib --lib -shared -r -ptx -cubin -fatbin -E -M -MM "
     "-MD -MMD -MF -MP -MT --generate-nonsystem-dependencies-with-compile -run --run -run-args=1 "

@@ -6,17 +6,29 @@ import pytest
 import recorded
 from rank_exports import FAST, member, steps, table_over
 from report_tables import records_of
+from tiny_export import KERNEL, NVTX, call, kernel
 
 from nsyswrap.analysis.ranks.members import places, processes
 from nsyswrap.analysis.ranks.waiting import regular
 from nsyswrap.api import open_capture
-from nsyswrap.base.errors import UsageError
+from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.reports import ranks
 
 
 def test_one_rank_alone_is_compared_with_nothing(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="only rank 0 was found"):
         ranks.make_job([member(tmp_path, 0, *steps(FAST))])
+
+
+@pytest.mark.parametrize("name", ranks.NAMES)
+@pytest.mark.parametrize("tables", [(NVTX, KERNEL), ()], ids=["no row", "no table"])
+def test_what_no_rank_holds_has_to_be_collected(name: str, tables: tuple[str, ...], tmp_path: Path) -> None:
+    there = [kernel("gemm", 0, 1)] if name == "rank_steps" else []  # it is about ranges alone
+    empty = [table for table in tables if table not in {event.table for event in there}]
+    members = [member(tmp_path, number, call("cudaFree", 0, 1), *there, empty=empty) for number in range(2)]
+    with pytest.raises(NotInCapture, match=f"{name}: no rank holds ") as caught:
+        table_over(members, name)
+    assert "(collect with nsyswrap profile --trace cuda,nvtx)" in caught.value.hint
 
 
 def test_columns_of_times_carry_their_unit() -> None:

@@ -159,8 +159,3 @@ def test_of_a_selection_rates_are_those_of_whole_kernels(tmp_path: Path) -> None
     [add] = records(part)
     assert (add["total_ns"], add["waves"]) == (50, 1.25)
     assert add["bytes_per_s"] == pytest.approx(196_608 / 300e-9)
-
-
-def test_a_selection_without_kernels_has_no_rows(tmp_path: Path) -> None:
-    nothing = worked(tmp_path, H200).viewed(selection=Selection(start_ns=900, end_ns=950))
-    assert records(nothing) == []

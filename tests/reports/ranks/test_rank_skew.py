@@ -1,11 +1,8 @@
 from pathlib import Path
 
-import pytest
 from rank_exports import ALL_REDUCE, FAST, member, steps, straggler, table_over
 from report_tables import csv_text, records_of
-from tiny_export import KERNEL, NVTX, call, kernel, nvtx
-
-from nsyswrap.base.errors import NotInCapture
+from tiny_export import call, kernel, nvtx
 
 REPORT = "rank_skew"
 HEADER = (
@@ -60,11 +57,3 @@ def test_a_kernel_that_one_rank_alone_has(tmp_path: Path) -> None:
 def test_ranks_that_only_communicate_have_no_row(tmp_path: Path) -> None:
     members = [member(tmp_path, number, kernel(ALL_REDUCE, 10, 110)) for number in range(2)]
     assert csv_text(table_over(members, REPORT)) == HEADER
-
-
-@pytest.mark.parametrize("empty", [[NVTX, KERNEL], []], ids=["no row", "no table"])
-def test_ranges_or_kernels_have_to_be_collected(empty: list[str], tmp_path: Path) -> None:
-    members = [member(tmp_path, number, call("cudaFree", 0, 1), empty=empty) for number in range(2)]
-    with pytest.raises(NotInCapture, match="rank_skew: no rank holds ") as caught:
-        table_over(members, REPORT)
-    assert "(collect with nsyswrap profile --trace cuda,nvtx)" in caught.value.hint

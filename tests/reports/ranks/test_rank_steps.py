@@ -1,11 +1,8 @@
 from pathlib import Path
 
-import pytest
 from rank_exports import FAST, SLOW, member, steps, table_over
 from report_tables import csv_text
-from tiny_export import NVTX, kernel, nvtx
-
-from nsyswrap.base.errors import NotInCapture
+from tiny_export import nvtx
 
 REPORT = "rank_steps"
 HEADER = (
@@ -37,11 +34,3 @@ def test_ranges_that_do_not_match_are_told(tmp_path: Path) -> None:
 def test_ranges_that_one_rank_alone_has_make_no_row(tmp_path: Path) -> None:
     members = [member(tmp_path, number, nvtx(name, 0, 10)) for number, name in enumerate("ab")]
     assert csv_text(table_over(members, REPORT)) == HEADER
-
-
-@pytest.mark.parametrize("empty", [[NVTX], []], ids=["no row", "no table"])
-def test_ranges_have_to_be_collected(empty: list[str], tmp_path: Path) -> None:
-    members = [member(tmp_path, number, kernel("gemm", 0, 1), empty=empty) for number in range(2)]
-    with pytest.raises(NotInCapture, match="rank_steps: no rank holds ") as caught:
-        table_over(members, REPORT)
-    assert "(collect with nsyswrap profile --trace cuda,nvtx)" in caught.value.hint

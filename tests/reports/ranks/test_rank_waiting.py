@@ -22,7 +22,6 @@ from tiny_export import Row, call, graph, kernel, nvtx, row
 
 from nsyswrap.analysis.ranks.members import RankCapture, processes
 from nsyswrap.api import open_capture
-from nsyswrap.base.errors import NotInCapture
 from nsyswrap.capture.selection import parse_selection
 
 REPORT = "rank_waiting"
@@ -277,12 +276,6 @@ def test_ranks_without_collectives_have_nothing_to_wait_for(tmp_path: Path) -> N
     table = table_over(members, REPORT)
     assert csv_text(table) == f"{HEADER}0,0,0,100,100,0,0,0.0,,,0\n1,0,0,100,100,0,0,0.0,,,0\n"
     assert table.notes == ("no communication kernels: waiting times are unknown",)
-
-
-def test_what_ranks_lack_is_told(tmp_path: Path) -> None:
-    members = [member(tmp_path, number, nvtx("a", 0, 1)) for number in range(2)]
-    with pytest.raises(NotInCapture, match="rank_waiting: no rank holds kernels"):
-        table_over(members, REPORT)
 
 
 def test_of_two_that_do_the_same_none_is_named(tmp_path: Path) -> None:
