@@ -393,8 +393,8 @@ def test_an_optimizer_that_does_one_operation_on_all_parameters_after_the_other(
 
 
 def test_updates_one_by_one_and_in_several_passes_are_one_finding(tmp_path: Path) -> None:
-    work = (PRODUCT, 390), *updated(8), (LERP, 90), (SQRT, 100)
-    one = findings_of(new(tmp_path, *looped(*in_order(*work))))["parameter_updates"]
+    rows = in_order((PRODUCT, 390), *updated(8), (LERP, 90), (SQRT, 100))
+    one = findings_of(new(tmp_path, *looped(*rows)))["parameter_updates"]
     assert one.numbers == {"steps": 3, "kernels": 246, "kernels_ns": 3 * 590}
 
 
