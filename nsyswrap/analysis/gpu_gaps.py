@@ -391,19 +391,20 @@ def _outer_ends(capture: Capture) -> tuple[int, int]:
 def _of_device(capture: Capture, rows: NDArray[Any], every: NDArray[Any]) -> Arrays:
     """Return the gaps between the selected operations of a device; ``every`` are all its operations."""
     mine = gpu_operations_of(capture).of(rows)
-    part = _gaps(mine, positions_of(capture)[rows], window(capture, mine))
-    _add_unselected(part, gpu_operations_of(capture.whole), every)
-    return _in_windows(part, windows(capture, mine))
-
-
-def _gaps(operations: GpuOperations, position: NDArray[Any], ends: tuple[int, int]) -> Arrays:
-    """Return the gaps between operations, and between them and both ends of the window."""
-    first, last = ([end] for end in ends)
-    start, end = (np.concatenate((first, times, last)) for times in (operations.start_ns, operations.end_ns))
+    first, last = ([end] for end in window(capture, mine))
+    start, end = (np.concatenate((first, times, last)) for times in (mine.start_ns, mine.end_ns))
     end = np.maximum(start, end)  # of damaged times
-    beside = np.concatenate(([-1], position, [-1])).astype(np.int32)
+    beside = np.concatenate(([-1], positions_of(capture)[rows], [-1])).astype(np.int32)
     left, right = gaps(start, end)
-    return {"start_ns": end[left], "end_ns": start[right], "before": beside[left], "after": beside[right]}
+    part = {"start_ns": end[left], "end_ns": start[right], "before": beside[left], "after": beside[right]}
+    operations = gpu_operations_of(capture.whole)  # unselected ones are before the first gap, after the last
+    for i in np.flatnonzero(part["before"] < 0):
+        earlier = every[operations.end_ns[every] <= part["start_ns"][i]][::-1]
+        part["before"][i] = earlier[operations.end_ns[earlier].argmax()] if len(earlier) else -1
+    for i in np.flatnonzero(part["after"] < 0):
+        later = every[operations.start_ns[every] >= part["end_ns"][i]]
+        part["after"][i] = later[0] if len(later) else -1
+    return _in_windows(part, windows(capture, mine))
 
 
 def _in_windows(gap: Arrays, cover: IntervalSet) -> Arrays:
@@ -414,16 +415,6 @@ def _in_windows(gap: Arrays, cover: IntervalSet) -> Arrays:
     inside = np.flatnonzero(end > start)
     cut = {name: values[row[inside]] for name, values in gap.items()}
     return {**cut, "start_ns": start[inside], "end_ns": end[inside]}
-
-
-def _add_unselected(gap: Arrays, operations: GpuOperations, rows: NDArray[Any]) -> None:
-    """Fill in the unselected operations before the first gap and after the last one."""
-    for i in np.flatnonzero(gap["before"] < 0):
-        earlier = rows[operations.end_ns[rows] <= gap["start_ns"][i]][::-1]
-        gap["before"][i] = earlier[operations.end_ns[earlier].argmax()] if len(earlier) else -1
-    for i in np.flatnonzero(gap["after"] < 0):
-        later = rows[operations.start_ns[rows] >= gap["end_ns"][i]]
-        gap["after"][i] = later[0] if len(later) else -1
 
 
 def _explained(

@@ -95,18 +95,14 @@ def _of_whole(whole: Capture) -> KnownWork:
     around = tree.range[places_of(whole)[KERNEL]]
     source = shape_sources(whole)
     flops, moved, known = (values[source] for values in _of_operations(whole, tree.ranges, around))
-    other = _other_work(whole, flops, moved)
-    flops[other] = moved[other] = np.nan
-    return KnownWork(flops, moved, known & ~other, recorded=True)
-
-
-def _other_work(whole: Capture, flops: Floats, moved: Floats) -> NDArray[np.bool_]:
-    """Mark the kernels that cannot have done this work in their time: they did something else, or less."""
+    # Kernels that cannot have done this work in their time did something else, or less.
     start, end = whole.columns(KERNEL, *SPANS).values()
     seconds = np.maximum(end - start, 1) / NS_PER_S
     most = _ABOVE_PEAK * kernel_peaks(whole) * seconds
     most_moved = _ABOVE_BANDWIDTH * (peak_bandwidth(whole) or np.nan) * seconds
-    return (flops > most) | (moved > most_moved)  # type: ignore[no-any-return]
+    other = (flops > most) | (moved > most_moved)
+    flops[other] = moved[other] = np.nan
+    return KnownWork(flops, moved, known & ~other, recorded=True)
 
 
 def _of_operations(whole: Capture, ranges: NestedRanges, around: Ints) -> tuple[Floats, Floats, Ints]:
@@ -121,7 +117,10 @@ def _of_operations(whole: Capture, ranges: NestedRanges, around: Ints) -> tuple[
     most = np.zeros(len(used), np.int64)
     np.maximum.at(most, codes, purpose)
     mine = purpose == most[codes]
-    work *= _directions(ranges, used, codes[mine & (purpose >= _PRODUCT)])[:, np.newaxis]
+    # A convolution has a kernel for each of two gradients.
+    backward = ranges.of_text([text.names[-1:] == (CONVOLUTION_BACKWARD,) for text in ranges.texts])[used]
+    kernels = np.bincount(codes[mine & (purpose >= _PRODUCT)], minlength=len(used))
+    work *= np.where(backward, np.clip(kernels, 1, 2), 1)[:, np.newaxis]
     duration_ns = np.where(mine, np.maximum(end - start, 1), 0)
     share = (
         duration_ns / np.bincount(codes, duration_ns, len(used))[codes]
@@ -177,13 +176,6 @@ def _element_bytes(name: str) -> float:
     if "LoadWithCast" in name:  # the name has the type of the output alone
         return np.nan
     return (size + _BYTES["f16"]) / 2 if "float16_copy_kernel" in name else size
-
-
-def _directions(ranges: NestedRanges, used: Ints, of_products: Ints) -> Ints:
-    """Return how many gradients each operation computes: a convolution has a kernel for each of two."""
-    backward = ranges.of_text([text.names[-1:] == (CONVOLUTION_BACKWARD,) for text in ranges.texts])[used]
-    kernels = np.bincount(of_products, minlength=len(used))
-    return np.where(backward, np.clip(kernels, 1, 2), 1)
 
 
 def _works(ranges: NestedRanges, used: Ints) -> list[OperationWork]:

@@ -300,12 +300,6 @@ def garbage_collection(context: AdviceContext) -> Iterator[Finding]:
     )
 
 
-def _garbage_unseen(whole: Capture) -> dict[str, Any]:
-    """Return ``garbage_unknown`` for a program in Python whose collections were not marked; else nothing."""
-    unseen = language_of(whole) in IN_PYTHON and not garbage_traced(whole)
-    return {"garbage_unknown": True} if unseen else {}
-
-
 def _shared(capture: Capture) -> dict[str, Any]:
     """Return ``gpu_shared`` if processes outside of the run had its GPU open: what they did is not known."""
     conditions = run_conditions_of(capture)
@@ -331,6 +325,9 @@ def spikes(context: AdviceContext) -> Iterator[Finding]:
     if not context.worth(more):
         return
     pace = steps.duration_ns
+    in_python = language_of(context.capture.whole) in IN_PYTHON
+    is_unseen = in_python and not garbage_traced(context.capture.whole)
+    unseen: dict[str, Any] = {"garbage_unknown": True} if is_unseen else {}
     yield context.finding(
         "spikes",
         difference(union(steps.start_ns[numbers], steps.end_ns[numbers]), explained),
@@ -340,7 +337,7 @@ def spikes(context: AdviceContext) -> Iterator[Finding]:
         median_ns=float(np.median(pace[steps.steady])),
         outlier_ns=float(pace[numbers].mean()),
         more_ns=more,
-        **_garbage_unseen(context.capture.whole),
+        **unseen,
         **_shared(context.capture),
     )
 

@@ -52,7 +52,9 @@ def doubts(capture: Capture) -> tuple[list[Finding], list[Finding], list[Finding
                 wrong.append(_wrong(kind, capture, timings, off & measured))
             other |= off & ~measured
         if other.any():
-            notes.append(_differing(capture, timings, other))
+            codes, texts = range_labels(capture.whole, timings.row)
+            names = tuple(texts[code] for code in ascending(codes[other]).tolist())
+            notes.append(Finding.doubt("ranges_differ", "timing_audit", names=names))
     return list(lost_events(capture)), wrong, notes
 
 
@@ -152,12 +154,6 @@ def _own_ranges(capture: Capture, timings: Audit) -> NDArray[Any]:
     repeated = one_of(domain, MAIN_DOMAIN) & (np.bincount(codes)[codes] > 1)
     marks: NDArray[Any] = repeated | (timings.reported_ns != MISSING)
     return marks
-
-
-def _differing(capture: Capture, timings: Audit, off: NDArray[Any]) -> Finding:
-    codes, texts = range_labels(capture.whole, timings.row)
-    names = tuple(texts[code] for code in ascending(codes[off]).tolist())
-    return Finding.doubt("ranges_differ", "timing_audit", names=names)
 
 
 def _wrong(kind: FindingKind, capture: Capture, timings: Audit, rows: NDArray[Any]) -> Finding:

@@ -262,21 +262,16 @@ def _clones(context: AdviceContext) -> NDArray[Any]:
     return copies[context.typical.holds(context.operations.start_ns[copies])]  # type: ignore[no-any-return]
 
 
-def _time_by_role(context: AdviceContext) -> NDArray[Any]:
-    """Return the time of the kernels and copies of each role in ns."""
-    total = np.zeros(_COUNT)
-    if len(context.kernels.rows):
-        total += np.bincount(_roles(context.capture.whole), context.kernels.total_ns, len(total))
-    total[_CLONE] += context.duration_ns(_clones(context)).sum()
-    return total
-
-
 def memory_bound(context: AdviceContext) -> Iterator[Finding]:
     """Yield a finding for each kind of data movement that takes much time; a kernel counts in one of them.
 
     Kernels are put into order only if those that a check is about take enough time.
     """
-    total_ns = _time_by_role(context)
+    # The time of the kernels and copies of each role.
+    total_ns = np.zeros(_COUNT)
+    if len(context.kernels.rows):
+        total_ns += np.bincount(_roles(context.capture.whole), context.kernels.total_ns, len(total_ns))
+    total_ns[_CLONE] += context.duration_ns(_clones(context)).sum()
     checks = [check for check, roles in _ROLES.items() if context.worth(int(total_ns[list(roles)].sum()))]
     if checks:
         work = _Work(context)

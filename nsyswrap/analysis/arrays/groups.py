@@ -338,18 +338,14 @@ def distinct(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         all_codes[known] = codes + 1
         return np.concatenate(([MISSING], others)), all_codes
     if high - low < _DENSE * len(values):
-        return _dense(values, low, high)
+        present = np.zeros(high - low + 1, dtype=bool)
+        for first in range(0, len(values), PART):
+            present[values[first : first + PART] - low] = True
+        offsets = np.flatnonzero(present)
+        number = np.zeros(len(present), np.int64)
+        number[offsets] = np.arange(len(offsets))
+        return offsets + low, in_blocks({"": values}, lambda block: {"": number.take(block[""] - low)})[""]
     return _few(values) or np.unique(values, return_inverse=True)
-
-
-def _dense(values: NDArray[Any], low: int, high: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    present = np.zeros(high - low + 1, dtype=bool)
-    for first in range(0, len(values), PART):
-        present[values[first : first + PART] - low] = True
-    offsets = np.flatnonzero(present)
-    number = np.zeros(len(present), np.int64)
-    number[offsets] = np.arange(len(offsets))
-    return offsets + low, in_blocks({"": values}, lambda block: {"": number.take(block[""] - low)})[""]
 
 
 def _few(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]] | None:

@@ -330,7 +330,10 @@ def _sizes_differ(rows: PairedFigures) -> bool:
 
 
 def _judge(rows: Sequence[PairedRows], limits: SlowdownLimits, clocks: SideClocks) -> list[Judgement]:
-    rates = _rates(rows, limits)
+    # Each row has the error rate of its half, shared.
+    headline = np.array([row.key.group in HEADLINE for row in rows])
+    number = np.where(headline, headline.sum(), (~headline).sum())
+    rates = np.asarray(limits.error_rate / len(set(headline.tolist())) / number)
     sides = _logs(rows, "base"), _logs(rows, "new")
     times = Verdicts(*sides, _kinds(rows), rates, limits)
     typical = Verdicts(*_typical_logs(rows), _kinds(rows), rates, limits)
@@ -361,13 +364,6 @@ def typical_change(ratio: float | None) -> Note:
 
 def _kinds(rows: Sequence[PairedFigures]) -> NDArray[Any]:
     return np.array([_GROUPS.index(row.key.group) for row in rows])
-
-
-def _rates(rows: Sequence[PairedFigures], limits: SlowdownLimits) -> NDArray[Any]:
-    """Return the error rate of each row: that of its half, shared."""
-    headline = np.array([row.key.group in HEADLINE for row in rows])
-    number = np.where(headline, headline.sum(), (~headline).sum())
-    return np.asarray(limits.error_rate / len(set(headline.tolist())) / number)
 
 
 def _logs(

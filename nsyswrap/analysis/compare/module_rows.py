@@ -36,7 +36,9 @@ def module_rows(capture: Capture, windows: SteadyWindows) -> dict[Key, dict[str,
         return {}
     operations = gpu_operations_of(capture)
     place = positions_of(capture)
-    called = np.append(_calls(tree), -1)[tree.range[place]]
+    # The call of a module that each range belongs to; -1 without one.
+    calls = _innermost(tree, np.full(len(tree.ranges), -1))
+    called = np.append(_innermost(tree, calls), -1)[tree.range[place]]
     rows = np.flatnonzero(operations.computes & (called >= 0))
     mine, place = operations.of(rows), place[rows]
     code, (call, backward) = group_keys(called[rows], tree.phase[place] == BACKWARD)
@@ -57,12 +59,6 @@ def module_rows(capture: Capture, windows: SteadyWindows) -> dict[Key, dict[str,
         first,
         None if per_step is None else per_step[order],
     ).rows()
-
-
-def _calls(tree: RangeTree) -> NDArray[Any]:
-    """Return the range of the call of a module that each range belongs to; -1 without one."""
-    calls = _innermost(tree, np.full(len(tree.ranges), -1))
-    return _innermost(tree, calls)
 
 
 def _innermost(tree: RangeTree, known: NDArray[Any]) -> NDArray[Any]:

@@ -183,7 +183,9 @@ def range_rows(capture: Capture, windows: SteadyWindows) -> Fields:
     # MISSING is less than every time.
     ended = one_of(events["event_type"], ALL) & (events["end_ns"] >= events["start_ns"])
     rows = np.flatnonzero(ended)
-    rows = rows[_named_by_the_program(capture, events["row"][rows] - 1)]
+    codes, named = texts_and_domains(capture.whole, events["row"][rows] - 1)
+    kept = np.array([read_text(*pair).kind == RANGE for pair in named] or [False])
+    rows = rows[kept[codes] if len(codes) else np.empty(0, bool)]
     if not len(rows):
         return {}
     rows = rows[np.argsort(events["start_ns"][rows], kind="stable")]
@@ -197,12 +199,6 @@ def range_rows(capture: Capture, windows: SteadyWindows) -> Fields:
         capture.durations("nvtx")[rows],
         per_step_ns=windows.per_step(*spans),
     ).rows()
-
-
-def _named_by_the_program(capture: Capture, rows: NDArray[Any]) -> NDArray[Any]:
-    codes, named = texts_and_domains(capture.whole, rows)
-    kept = np.array([read_text(*pair).kind == RANGE for pair in named] or [False])
-    return kept[codes] if len(codes) else np.empty(0, bool)
 
 
 def _paths(

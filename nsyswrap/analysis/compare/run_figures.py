@@ -59,7 +59,11 @@ def run_figures(capture: Capture, label: str = "") -> RunFigures:
         processes = sorted(judged, key=_busy_ns, reverse=True)
         step = median_step(processes[0]) if processes else None
         setup = setup_of(view, run)
-        _release(view)
+        # Columns of kernels are the largest, and no row needs them once the launches are made.
+        launches_of(view.whole)
+        view.whole.release_columns({**dict.fromkeys(KINDS, _JOINED), "api": ("correlation_id",)})
+        if not view.whole.has("nvtx"):  # ranges are joined to launches, too
+            view.whole.release(launch_pairs_of)
         windows = SteadyWindows.of(processes)
         rows: dict[Key, RowFigures] = {}
         left_out: dict[Group, int] = {}
@@ -90,14 +94,6 @@ def run_figures(capture: Capture, label: str = "") -> RunFigures:
             choices=cache(lambda: choices_of(again(""))),
             judged_by=lambda loop: run_figures(again(loop), label),
         )
-
-
-def _release(view: Capture) -> None:
-    """Make the launches, and free what no row needs after them: columns of kernels are the largest."""
-    launches_of(view.whole)
-    view.whole.release_columns({**dict.fromkeys(KINDS, _JOINED), "api": ("correlation_id",)})
-    if not view.whole.has("nvtx"):  # ranges are joined to launches, too
-        view.whole.release(launch_pairs_of)
 
 
 def _again(path: Path, source: Path, view: ViewOptions, loop: str) -> Capture:

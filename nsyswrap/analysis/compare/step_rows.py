@@ -96,11 +96,14 @@ def budget_rows(capture: Capture, processes: Sequence[JudgedProcess]) -> Fields:
         if total := sum(int(budget.state_ns[state].sum()) for process in steps for budget in process.budgets):
             by_step = [_by_step(process, state) for process in steps]
             mean = sum(float(ns.mean()) for ns in by_step)
+            squares = [
+                float(GroupBy(np.zeros(len(ns), np.int64), 1).mean_error(ns)[0]) ** 2 for ns in by_step
+            ]
             fields[Key("budget", state)] = {
                 "count": len(by_step[0]),
                 "total_ns": total,
                 "typical_ns": mean,
-                "error": _error_of_mean(by_step, mean),
+                "error": relative(np.array([sum(squares) ** 0.5]), np.array([mean]))[0],
                 "per_step_ns": mean,
             }
         if total := sum(int(budget.state_ns[state].sum()) for budget in whole):
@@ -114,12 +117,6 @@ def _by_step(process: JudgedProcess, state: str) -> NDArray[Any]:
     nothing = np.zeros(np.count_nonzero(process.steps.steady), np.int64)
     by_step: NDArray[Any] = sum((budget.state_ns[state] for budget in process.budgets), nothing)
     return by_step
-
-
-def _error_of_mean(by_step: Sequence[NDArray[Any]], mean: float) -> float:
-    """Return the standard error of the sum of some means, relative to it."""
-    squares = [float(GroupBy(np.zeros(len(ns), np.int64), 1).mean_error(ns)[0]) ** 2 for ns in by_step]
-    return relative(np.array([sum(squares) ** 0.5]), np.array([mean]))[0]
 
 
 def launch_rows(capture: Capture) -> Fields:

@@ -35,7 +35,13 @@ def examine_path(path: Path) -> Iterator[CheckResult]:
 
 def examine(capture: Capture) -> Iterator[CheckResult]:
     """Yield all checks of a capture."""
-    yield from _run(capture)
+    numbers = {"ending": capture.ending}
+    if program_failed(capture.source):
+        yield CheckResult("note", "run", "run_failed", numbers)
+    elif capture.ending:
+        yield CheckResult("problem", "run", "run_cut_short", numbers)
+    elif run_facts(capture.source):
+        yield ok("run", "run_ended")
     yield _integrity(capture)
     yield _era(capture)
     yield from _gpu_work(capture)
@@ -60,16 +66,6 @@ def _without_export(folder: Path) -> Iterator[CheckResult]:
         return
     if fault:
         yield CheckResult("problem", "nsys log", "nsys_fault", {"fault": fault, "cure": cure})
-
-
-def _run(capture: Capture) -> Iterator[CheckResult]:
-    numbers = {"ending": capture.ending}
-    if program_failed(capture.source):
-        yield CheckResult("note", "run", "run_failed", numbers)
-    elif capture.ending:
-        yield CheckResult("problem", "run", "run_cut_short", numbers)
-    elif run_facts(capture.source):
-        yield ok("run", "run_ended")
 
 
 def _integrity(capture: Capture) -> CheckResult:

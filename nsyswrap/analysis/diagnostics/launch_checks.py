@@ -51,7 +51,11 @@ def check_launches(capture: Capture) -> Iterator[CheckResult]:
         return
     calls = unclipped(capture, "api", *_FIELDS)
     launching = call_classes(capture) == CLASSES.index(LAUNCH)
-    lacking = _outermost(calls, launching & ~_started(capture))
+    # By start, the first of each process and correlation id.
+    rows = np.flatnonzero(launching & ~_started(capture))
+    rows = rows[np.argsort(calls["start_ns"][rows], kind="stable")]
+    codes, _ = group_keys(global_process_ids(calls["global_tid"][rows]), calls["correlation_id"][rows])
+    lacking = rows[np.sort(np.unique(codes, return_index=True)[1])]
     failed = captured = np.zeros(0, dtype=bool)
     if len(lacking):  # else results need not be read
         failed = ~one_of(unclipped(capture, "api", "return_value")["return_value"][lacking], (0, MISSING))
@@ -88,14 +92,6 @@ def _with_name(capture: Capture, calls: Calls, pattern: str) -> NDArray[Any]:
     return marks
 
 
-def _outermost(calls: Calls, marks: NDArray[Any]) -> NDArray[Any]:
-    """Return the rows of the marked calls by start: the first of each process and correlation id."""
-    rows = np.flatnonzero(marks)
-    rows = rows[np.argsort(calls["start_ns"][rows], kind="stable")]
-    codes, _ = group_keys(global_process_ids(calls["global_tid"][rows]), calls["correlation_id"][rows])
-    return rows[np.sort(np.unique(codes, return_index=True)[1])]
-
-
 def _capturing(capture: Capture, calls: Calls, rows: NDArray[Any]) -> NDArray[Any]:
     """Mark the calls made while their process captured a CUDA graph."""
     every = capture.whole.columns("api", *_FIELDS, "return_value")
@@ -117,21 +113,13 @@ def _capturing(capture: Capture, calls: Calls, rows: NDArray[Any]) -> NDArray[An
 def _not_recorded(capture: Capture, calls: Calls, rows: NDArray[Any]) -> Numbers:
     """Count the calls by function, and those after the last call of their process with recorded work."""
     names = Counter(strip_version(capture.text(i)) for i in calls["name"][rows].tolist())
-    return {"functions": names.most_common(3), "late": marked(_after_all_work(capture, calls, rows))}
-
-
-def _after_all_work(capture: Capture, calls: Calls, rows: NDArray[Any]) -> NDArray[Any]:
-    """Mark the calls that began after the last call of their process whose work is recorded.
-
-    That work can end much later: a GPU has a queue. Work without a call counts with its own start.
-    """
     every, began = gpu_operations_of(capture.whole), capture.whole.columns("api", "start_ns")["start_ns"]
     queued = np.where(every.call >= 0, began[every.call], every.start_ns)
     processes, after = global_process_ids(calls["global_tid"][rows]), np.zeros(len(rows), dtype=bool)
     for process in every.processes:
         mine = (processes == process) | (process == MISSING)
         after |= mine & (calls["start_ns"][rows] >= queued[every.global_pid == process].max())
-    return after
+    return {"functions": names.most_common(3), "late": marked(after)}
 
 
 def check_origins(capture: Capture) -> Iterator[CheckResult]:

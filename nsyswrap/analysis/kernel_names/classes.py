@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.files import brief, read_toml, why
@@ -279,13 +279,6 @@ def read_rules(path: Path) -> tuple[tuple[str, str], ...]:
 
     Raises UsageError with the error, its place, and the correct form.
     """
-    entries = _document(path).get("class")
-    if not isinstance(entries, list) or not entries:
-        raise UsageError(f"{path}: [[class]] is missing", _FORM)
-    return tuple(_rule(entry, f"{path}: [[class]] number {i}") for i, entry in enumerate(entries, 1))
-
-
-def _document(path: Path) -> dict[str, Any]:
     try:
         document = read_toml(path)
     except OSError as error:
@@ -295,7 +288,10 @@ def _document(path: Path) -> dict[str, Any]:
     for key in document:
         if key != "class":
             raise UsageError(f"{path}: unknown key {key!r}", _FORM)
-    return document
+    entries = document.get("class")
+    if not isinstance(entries, list) or not entries:
+        raise UsageError(f"{path}: [[class]] is missing", _FORM)
+    return tuple(_rule(entry, f"{path}: [[class]] number {i}") for i, entry in enumerate(entries, 1))
 
 
 def _rule(entry: object, where: str) -> tuple[str, str]:

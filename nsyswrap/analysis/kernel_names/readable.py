@@ -136,18 +136,15 @@ def readable_name(name: str) -> str:
 def _short_names(name: str, kernel: Name) -> Iterator[str | None]:
     """Yield the short name in each family of names, None if it is not of the family; special ones first."""
     yield triton(name)
-    yield _nccl(name)
+    match = _NCCL.match(name)
+    yield f"nccl {match[1].replace('_', ' ')}" if match else None
     yield gemm(name, kernel) if classify(name) == "gemm" else None
     yield convolution(name) if classify(name) == "convolution" else None
     yield _attention(name, kernel)
-    yield _thrust(name)
+    match = _THRUST.search(name) if "_kernel_agent<" in name else None
+    yield f"{classify(name)} thrust {match[1]}" if match else None
     yield pytorch(name, kernel)
     yield _template(name, kernel)
-
-
-def _nccl(name: str) -> str | None:
-    match = _NCCL.match(name)
-    return f"nccl {match[1].replace('_', ' ')}" if match else None
 
 
 def _attention(name: str, kernel: Name) -> str | None:
@@ -164,11 +161,6 @@ def _attention(name: str, kernel: Name) -> str | None:
         return f"attention cutlass {what} {match['tile']} {rest}"
     match = _FLASH.match(name) if "flash::" in name else None
     return f"attention {match['base']}<{short_type(match['type'])}>" if match else None
-
-
-def _thrust(name: str) -> str | None:
-    match = _THRUST.search(name) if "_kernel_agent<" in name else None
-    return f"{classify(name)} thrust {match[1]}" if match else None
 
 
 def _template(name: str, kernel: Name) -> str | None:

@@ -60,7 +60,12 @@ def node_memory_of(capture: Capture) -> NodeMemory | None:
     tree, held = range_tree_of(whole), _selected(capture)
     around = ranges_around(whole, allocating_calls(whole, held), tree.ranges)
     node_of_range, (place, count) = np.append(tree.node_of_range, NOWHERE), _places(tree)
-    node, freeing = (node_of_range[of] for of in (around, _freed_in(tree, around, held.end_ns)))
+    # The innermost range from each on outwards that ends after the memory is freed.
+    parent, end = np.append(tree.ranges.parent, -1), np.append(tree.ranges.spans.end, 0)
+    found = around.copy()
+    while (later := (found >= 0) & (held.end_ns > end[found])).any():
+        found[later] = parent[found[later]]
+    node, freeing = (node_of_range[of] for of in (around, found))
     depth = place[node] - place[freeing]  # the forward's node can be in no range of its backward
     is_transient = held.has_ended & (depth >= 0) & (depth < count[freeing])
     sums = np.zeros((2, len(count)), np.int64)
@@ -95,12 +100,3 @@ def _selected(capture: Capture) -> Allocations:
     for view in chosen_views(capture):
         kept |= select(fields, view.view.selection, view.window)
     return held.of(np.flatnonzero(kept & (held.memory_kind == MEMORY_KINDS.index(GPU_MEMORY))))
-
-
-def _freed_in(tree: RangeTree, around: Ints, freed_ns: Ints) -> Ints:
-    """Return the innermost range from each on outwards that ends after the memory is freed; -1: none."""
-    parent, end = np.append(tree.ranges.parent, -1), np.append(tree.ranges.spans.end, 0)
-    found = around.copy()
-    while (later := (found >= 0) & (freed_ns > end[found])).any():
-        found[later] = parent[found[later]]
-    return found

@@ -187,7 +187,13 @@ def nested_ranges(whole: Capture) -> NestedRanges:
     not_ended = whole.columns("nvtx", "end_ns")["end_ns"][rows] == MISSING
     codes, texts = named_in_place(codes, texts, parent, spans.thread, not_ended)
     spans = _until_the_next(spans, parent, codes, texts)
-    return NestedRanges(rows, spans, parent, _depths(parent), codes, texts, first[alike], last[alike])
+    top = np.where(parent < 0, np.arange(len(parent)), parent)
+    depth = (parent >= 0).astype(np.int64)
+    for _ in range(len(parent).bit_length()):  # each step doubles the distance climbed
+        if not depth[top].any():
+            break
+        depth, top = depth + depth[top], top[top]
+    return NestedRanges(rows, spans, parent, depth, codes, texts, first[alike], last[alike])
 
 
 def _ended_with_modules(spans: Spans, of_module: NDArray[Any]) -> Spans:
@@ -227,16 +233,6 @@ def _until_the_next(spans: Spans, parent: NDArray[Any], codes: NDArray[Any], tex
     end = spans.end.copy()
     end[this[extended]] = np.maximum(end[this[extended]], spans.start[following[extended]])
     return spans._replace(end=end)
-
-
-def _depths(parent: NDArray[Any]) -> NDArray[Any]:
-    top = np.where(parent < 0, np.arange(len(parent)), parent)
-    depth = (parent >= 0).astype(np.int64)
-    for _ in range(len(parent).bit_length()):  # each step doubles the distance climbed
-        if not depth[top].any():
-            break
-        depth, top = depth + depth[top], top[top]
-    return depth
 
 
 Ints = NDArray[Any]
@@ -538,6 +534,11 @@ def range_tree_of(whole: Capture) -> RangeTree:
                 break
     operations = gpu_operations_of(whole)
     around = ranges_around(whole, operations.call, ranges)
+    # The latest of its own phase and of those around.
+    phase = ranges.of_text([text.phase for text in ranges.texts])
+    for rows in ranges.levels():
+        inside = rows[ranges.parent[rows] >= 0]
+        phase[inside] = np.maximum(phase[inside], phase[ranges.parent[inside]])
     return RangeTree(
         nodes.names,
         np.array(nodes.parent, np.int64),
@@ -547,7 +548,7 @@ def range_tree_of(whole: Capture) -> RangeTree:
         placed,
         inherited,
         np.append(placed, NOWHERE)[around],
-        np.append(_phases(ranges), 0)[around],
+        np.append(phase, 0)[around],
         around,
     )
 
@@ -561,15 +562,6 @@ def ranges_around(whole: Capture, calls: NDArray[Any], ranges: NestedRanges) -> 
         found[launched] = ranges.innermost(call_spans(whole, known[launched]))
     around: NDArray[Any] = found[codes]
     return around
-
-
-def _phases(ranges: NestedRanges) -> NDArray[Any]:
-    """Return the phase of each range: the latest of its own and those around."""
-    phase = ranges.of_text([text.phase for text in ranges.texts])
-    for rows in ranges.levels():
-        inside = rows[ranges.parent[rows] >= 0]
-        phase[inside] = np.maximum(phase[inside], phase[ranges.parent[inside]])
-    return phase
 
 
 class _Nodes:

@@ -153,7 +153,9 @@ def processes(capture: Capture) -> list[RankCapture]:
     pids = np.unique(process_ids(np.concatenate(ids))) if ids else np.empty(0, np.int64)
     selection = capture.view.selection
     known = pids[pids != MISSING].tolist()
-    ranks = _ranks_of_processes(capture)
+    folder = run_of(capture.source)
+    users = gpu_users_of(RunFolder(folder).read_run()) if folder else None
+    ranks = {user.pid: user.rank for user in users or ()}
     by_pid = {pid: ranks.get(pid) for pid in known}
     named = None not in by_pid.values() and len(set(by_pid.values())) == len(known)
     members = [
@@ -165,12 +167,6 @@ def processes(capture: Capture) -> list[RankCapture]:
         for pid in known
     ]
     return sorted(members, key=lambda member: member.number or 0) if named else members
-
-
-def _ranks_of_processes(capture: Capture) -> dict[int, int | None]:
-    folder = run_of(capture.source)
-    users = gpu_users_of(RunFolder(folder).read_run()) if folder else None
-    return {user.pid: user.rank for user in users or ()}
 
 
 def hosts(members: Sequence[RankCapture]) -> Mapping[str, Any]:

@@ -325,7 +325,9 @@ def _of_group(job: RankJob, group: Collectives) -> Iterator[CollectiveSum]:
     )
     same = np.where((sizes == sizes[0]).all(axis=0), sizes[0], -1)
     first = calls[0][int(group.row[0, 0])].communicator
-    complete = _is_complete(job, group, first)
+    # Whether the captures have every rank of the communicator, and say so.
+    known = {communicator_ranks(job.members[number].everything).get(first) for number in group.ranks} - {None}
+    complete = known == {len(group.ranks)}
     for size in np.unique(same).tolist():
         chosen = same == size
         durations = (group.end_ns - group.start_ns)[:, chosen]
@@ -341,14 +343,6 @@ def _of_group(job: RankJob, group: Collectives) -> Iterator[CollectiveSum]:
             int(waits.max()) if is_sure else None,
             *(of_all or (None, None)),
         )
-
-
-def _is_complete(job: RankJob, group: Collectives, communicator: str) -> bool:
-    """Return True if the captures have every rank of a communicator, and say so."""
-    known = {
-        communicator_ranks(job.members[number].everything).get(communicator) for number in group.ranks
-    } - {None}
-    return known == {len(group.ranks)}
 
 
 def _bandwidth(

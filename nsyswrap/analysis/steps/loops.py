@@ -291,6 +291,13 @@ def _occurrences(calls: ApiCalls, numbers: NDArray[np.uint64], anchor: _Anchor) 
     start = calls.start_ns[edges[:-1]]
     ends = np.append(start[1:], calls.end_ns[edges[-2] : edges[-1]].max())
     label, single = _label(calls, usual)
+    # Where the usual calls end that an occurrence begins with, else where it ends.
+    sums = _sums(numbers)
+    first, behind = edges[:-1], edges[:-1] + len(usual)
+    more = np.flatnonzero(behind < edges[1:])
+    more = more[sums[behind[more]] - sums[first[more]] == numbers[usual].sum(dtype=np.uint64)]
+    own = ends.copy()
+    own[more] = calls.start_ns[behind[more]]
     return Occurrences(
         label,
         start,
@@ -300,21 +307,8 @@ def _occurrences(calls: ApiCalls, numbers: NDArray[np.uint64], anchor: _Anchor) 
         single=single,
         launches=int(numbers[usual[calls.works[usual]]].sum()),
         begins=f"{'pause ' if anchor.after_pause else ''}{int(numbers[positions[0]]):x}",
-        own_end_ns=_own_ends(calls, numbers, edges, usual, ends),
+        own_end_ns=own,
     )
-
-
-def _own_ends(
-    calls: ApiCalls, numbers: NDArray[np.uint64], edges: NDArray[Any], usual: NDArray[Any], ends: NDArray[Any]
-) -> NDArray[Any]:
-    """Return where the usual calls end that an occurrence begins with, else where it ends."""
-    sums = _sums(numbers)
-    first, behind = edges[:-1], edges[:-1] + len(usual)
-    more = np.flatnonzero(behind < edges[1:])
-    more = more[sums[behind[more]] - sums[first[more]] == numbers[usual].sum(dtype=np.uint64)]
-    own = ends.copy()
-    own[more] = calls.start_ns[behind[more]]
-    return own
 
 
 def _label(calls: ApiCalls, rows: NDArray[Any]) -> tuple[LoopLabel, bool]:

@@ -40,7 +40,6 @@ from nsyswrap.analysis.nvtx_ranges import closed_ranges, own_texts
 from nsyswrap.analysis.timing_audit.causation import launched_for, ranging_threads
 from nsyswrap.analysis.timing_audit.range_work import (
     NearbyWork,
-    OperationTimes,
     OwnWork,
     nearby_work,
     operations_of,
@@ -271,12 +270,20 @@ def _judged(
     api_ns, sync_ns, waited_ns = _waits(whole, calls, ranges, own, near)
     verdict, should_ns = _judge(ranges, calls, own, near, waited_ns)
     worked = own.launches > 0
+    # Calls with the first launch of a kernel, and those that load modules or contexts.
+    names = call_names(whole)
+    loads = [call_class(name) == LOAD and not re.search(_NO_LOAD, name or "") for name in names.texts]
+    uses: NDArray[Any] = np.array(loads, dtype=bool)[names.codes]
+    launches = launches_of(whole)
+    uses[launches.call[launches.first]] = True
+    launching = np.zeros(len(calls.start), dtype=bool)
+    launching[operations.call[operations.call >= 0]] = True
     return Audit(
         row=rows,
         start_ns=ranges.start,
         end_ns=ranges.end,
         verdict=verdict,
-        warm_up=inside.sum(_first_uses(whole)) > 0,
+        warm_up=inside.sum(uses) > 0,
         launches=own.launches,
         should_ns=should_ns,
         api_ns=api_ns,
@@ -288,25 +295,9 @@ def _judged(
         other_ns=near.other,
         reported_ns=measured[0],
         events_ns=measured[1],
-        adopted=inside.sum(_launching(operations, len(calls.start)) & (counting.thread != calls.thread)),
+        adopted=inside.sum(launching & (counting.thread != calls.thread)),
         uncaused_ns=near.uncaused,
     )
-
-
-def _launching(operations: OperationTimes, calls: int) -> NDArray[Any]:
-    marks = np.zeros(calls, dtype=bool)
-    marks[operations.call[operations.call >= 0]] = True
-    return marks
-
-
-def _first_uses(whole: Capture) -> NDArray[Any]:
-    """Mark the API calls with the first launch of a kernel, and those that load modules or contexts."""
-    names = call_names(whole)
-    loads = [call_class(name) == LOAD and not re.search(_NO_LOAD, name or "") for name in names.texts]
-    marks: NDArray[Any] = np.array(loads, dtype=bool)[names.codes]
-    launches = launches_of(whole)
-    marks[launches.call[launches.first]] = True
-    return marks
 
 
 def _waits(
