@@ -37,7 +37,6 @@ from nsyswrap.base.errors import DamagedCapture, NotACapture, NotInCapture, Outp
 from nsyswrap.base.files import temporary_folder
 from nsyswrap.base.sqlite import (
     EXHAUSTED,
-    ReadOnlyConnection,
     check_magic,
     check_size,
     journals_of,
@@ -103,8 +102,19 @@ class Export:
     def _open(self, opened: ExitStack) -> None:
         self.file = self._settled(opened)
         check_size(self.file, self.path)
-        self._db = self._connected(opened)
-        self.tables = self._read_tables()
+        with self._damage_named():
+            db = read_only(self.file)
+        opened.callback(db.close)
+        # Kernel names can contain bytes that are not UTF-8; escapes keep different names different.
+        db.text_factory = lambda raw: raw.decode("utf-8", "backslashreplace")
+        self._db = db
+        with self._damage_named():
+            plain, self.unusual = tables_of(self._db)
+        if unusual := next(filter(NSYS_TABLE.fullmatch, self.unusual), ""):
+            raise NotACapture(
+                f"{self.path}: {unusual} {self.unusual[unusual]}; nsys writes plain tables", _EXPORT_AGAIN
+            )
+        self.tables = plain
         self._check_tables()
         with opening(self.path):
             self.pages = PageFile(self.file, self._db)
@@ -273,23 +283,6 @@ class Export:
                 f"cannot copy {self.path} and {journals[0].name} into {folder}: {error.strerror}",
                 "close the program that writes the file, or set TMPDIR to a folder with free space",
             ) from None
-
-    def _connected(self, opened: ExitStack) -> ReadOnlyConnection:
-        with self._damage_named():
-            db = read_only(self.file)
-        opened.callback(db.close)
-        # Kernel names can contain bytes that are not UTF-8; escapes keep different names different.
-        db.text_factory = lambda raw: raw.decode("utf-8", "backslashreplace")
-        return db
-
-    def _read_tables(self) -> dict[str, list[str]]:
-        with self._damage_named():
-            plain, self.unusual = tables_of(self._db)
-        if unusual := next(filter(NSYS_TABLE.fullmatch, self.unusual), ""):
-            raise NotACapture(
-                f"{self.path}: {unusual} {self.unusual[unusual]}; nsys writes plain tables", _EXPORT_AGAIN
-            )
-        return plain
 
     def _check_tables(self) -> None:
         if STRINGS not in self.tables or not any(t.startswith(CAPTURE_MARKS) for t in self.tables):

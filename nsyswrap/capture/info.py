@@ -82,6 +82,8 @@ def read_info(export: Export) -> Info:
     started = export.select(schema.SESSION_START, ("utcTime", "text"), required=False)
     duration = export.select(schema.ANALYSIS, ("duration", "optional amount"), required=False)
     gpus = export.select(schema.GPUS, ("id", "int"), ("name", "text"), required=False)
+    rows = export.select(schema.CAPTURE_METADATA, ("name", "text"), ("value", "text"), required=False)
+    kinds = {value for name, value in rows if name == _EVENT_TYPE and value}
     return Info(
         command=_command(export),
         exporter_version=metadata.get("EXPORT_PRODUCT_VERSION", ""),
@@ -94,7 +96,7 @@ def read_info(export: Export) -> Info:
         cuda_traced=_cuda_traced(export),
         forks_followed=_FLAGS.get(_pairs(export, schema.CAPTURE_METADATA).get(_FORKS, "")),
         kernel=system.get("SoftwareReleaseVersion", ""),
-        trace=_trace(export),
+        trace=tuple(sorted(_TRACES.get(kind, kind.lower()) for kind in kinds)),
         **_options(_pairs(export, schema.CAPTURE_METADATA)),
     )
 
@@ -220,12 +222,6 @@ def _cuda_traced(export: Export) -> bool | None:
     metadata = _pairs(export, schema.CAPTURE_METADATA)
     values = {value for name, value in metadata.items() if name.endswith(_CUDA_TRACE)}
     return "true" in values if values and _CUDA_SCOPE not in metadata else None
-
-
-def _trace(export: Export) -> tuple[str, ...]:
-    rows = export.select(schema.CAPTURE_METADATA, ("name", "text"), ("value", "text"), required=False)
-    kinds = {value for name, value in rows if name == _EVENT_TYPE and value}
-    return tuple(sorted(_TRACES.get(kind, kind.lower()) for kind in kinds))
 
 
 def _options(metadata: Mapping[str, str]) -> dict[str, Any]:

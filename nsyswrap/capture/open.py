@@ -196,23 +196,19 @@ def _in_folder(folder: Path) -> Path:
             status.hint or f"see {folder}/nsys.log",
         )
     if paths.exists(folder / RUN):
-        return _left_in(folder)
+        # What a killed run left is copied or made in the cache.
+        reasons = []
+        for left in () if is_locked(folder) else left_recordings(folder):
+            try:
+                if left.suffix != Path(EXPORT).suffix or not command.check_export(left):
+                    return cached_export(left)
+            except DamagedCapture as error:
+                reasons.append(error.message)
+        raise NotACapture(f"{folder}: {unfinished(folder)}", "; ".join(reasons))
     every = (path for pattern in _INSIDE for path in paths.matching(folder, pattern, paths.ignore))
     inside = next(every, None)
     hint = f"name a capture in it, for example {shlex.quote(str(inside))}" if inside else GIVE_A_CAPTURE
     raise NotACapture(f"{folder} is not a run folder: {EXPORT} is missing", hint)
-
-
-def _left_in(folder: Path) -> Path:
-    """Return the export of what a killed run left; it is copied or made in the cache."""
-    reasons = []
-    for left in () if is_locked(folder) else left_recordings(folder):
-        try:
-            if left.suffix != Path(EXPORT).suffix or not command.check_export(left):
-                return cached_export(left)
-        except DamagedCapture as error:
-            reasons.append(error.message)
-    raise NotACapture(f"{folder}: {unfinished(folder)}", "; ".join(reasons))
 
 
 def identity_of(path: Path) -> Identity | None:

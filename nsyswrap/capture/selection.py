@@ -263,7 +263,18 @@ def resolve(selection: Selection, capture: HasEvents) -> Window:
     events = capture.columns(
         "nvtx", "start_ns", "end_ns", "event_type", "global_tid", "domain_id", "text", "text_id"
     )
-    labels = _with_domains(events, capture)
+    # As in nsys, a range comes once for each time that its process created its domain.
+    suffixes = _domain_suffixes(events)
+    keys = _domain_keys(events)
+    ranges = np.flatnonzero(one_of(events["event_type"], (*NVTX_PUSH_POP, *NVTX_START_END)))
+    ordered = ranges[np.argsort(events["start_ns"][ranges], kind="stable")].tolist()
+    texts = {row: _own_text(events, row, capture) for row in ordered}
+    labels = [
+        (row, f"{text}{suffix}")
+        for row in ordered
+        if (text := texts[row]) is not None
+        for suffix in suffixes.get(keys[row], [""])
+    ]
     every = [row for row, label in labels if label == name]
     if not numbers:
         every = list(dict.fromkeys(every))  # numbers repeat ranges as nsys does, their time counts once
@@ -334,24 +345,6 @@ def numbered(text: str) -> tuple[str, tuple[int, int] | None]:
             f"invalid --nvtx {text!r}: instance {last} is before {first}", f"use {match[1]}/{last}-{first}"
         )
     return match[1], (first, last)
-
-
-def _with_domains(events: Mapping[str, NDArray[Any]], capture: HasEvents) -> list[tuple[int, str]]:
-    """Return row and ``name[@domain]`` of each range, by start.
-
-    As in nsys, a range comes once for each time that its process created its domain.
-    """
-    suffixes = _domain_suffixes(events)
-    keys = _domain_keys(events)
-    ranges = np.flatnonzero(one_of(events["event_type"], (*NVTX_PUSH_POP, *NVTX_START_END)))
-    ordered = ranges[np.argsort(events["start_ns"][ranges], kind="stable")].tolist()
-    texts = {row: _own_text(events, row, capture) for row in ordered}
-    return [
-        (row, f"{text}{suffix}")
-        for row in ordered
-        if (text := texts[row]) is not None
-        for suffix in suffixes.get(keys[row], [""])
-    ]
 
 
 def _own_text(events: Mapping[str, NDArray[Any]], row: int, capture: HasEvents) -> str | None:

@@ -46,19 +46,16 @@ class SharedNames:
         for text in (*unchanged, *changes):
             new = changes.get(text, text)
             if REMOVED in new and text not in self._redacted:
-                self._redacted[text] = self._distinct(text, new)
+                free = new
+                while self._originals.setdefault(free, text) != text:
+                    self._copies[new] += 1
+                    free = f"{new} ({self._copies[new] + 1})"
+                self._redacted[text] = free
         return {text: shown for text in known if (shown := self._redacted.get(text, text)) != text}
 
     def text(self, text: str) -> str:
         """Return a text that is no name as others see it."""
         return self._search.text(text)
-
-    def _distinct(self, text: str, new: str) -> str:
-        free = new
-        while self._originals.setdefault(free, text) != text:
-            self._copies[new] += 1
-            free = f"{new} ({self._copies[new] + 1})"
-        return free
 
 
 class SharedExport:

@@ -80,7 +80,11 @@ def read_integers(block: LeafBlock, columns: Mapping[int, Ints]) -> None:
     cells = _cells(block, row_counts(block))
     if _read_alike(block, cells, columns):
         return
-    records = _records(block, cells)
+    start, payload = _behind_sizes(block.data, cells.at)
+    local = _local(payload, block.page_bytes)
+    if (start + local > cells.at - cells.offset + block.page_bytes).any():
+        raise NotPlain("a damaged leaf page")
+    records = Records(start, payload, local)
     for read in (_read_by_header, _read_by_types):
         if read(block.data, records, columns):
             return
@@ -255,14 +259,6 @@ def _cells(block: LeafBlock, rows: Ints) -> CellStarts:
     if offset.min() < PAGE_HEADER_BYTES:
         raise NotPlain("a damaged leaf page")
     return CellStarts(offset + np.repeat(block.starts, rows), offset)
-
-
-def _records(block: LeafBlock, cells: CellStarts) -> Records:
-    start, payload = _behind_sizes(block.data, cells.at)
-    local = _local(payload, block.page_bytes)
-    if (start + local > cells.at - cells.offset + block.page_bytes).any():
-        raise NotPlain("a damaged leaf page")
-    return Records(start, payload, local)
 
 
 def _behind_sizes(data: Bytes, cells: Ints) -> tuple[Ints, Ints]:

@@ -68,9 +68,12 @@ def check(path: Path) -> ExportSecrets:
     with _searchable(path) as export, _reading(path), closing(_opened(export.file)) as db:
         search, strings = _search(export)
         found = cells.DatabaseCells(db, search, strings)
+        texts = places.event_texts(export)
         secrets = (
             *(_environment(export), _program_output(export), _personal(export), _other_processes(export)),
-            _event_texts(export),
+            Secret(
+                "texts of system events", sum(count for _, count in texts), tuple(table for table, _ in texts)
+            ),
         )
         changed = found.count()
         inside = Secret("inside other texts", sum(changed.values()), tuple(changed))
@@ -301,10 +304,3 @@ def _personal(export: Export) -> Secret:
 
 def _other_processes(export: Export) -> Secret:
     return Secret("other processes' names", len(places.other_processes(export)))
-
-
-def _event_texts(export: Export) -> Secret:
-    texts = places.event_texts(export)
-    return Secret(
-        "texts of system events", sum(count for _, count in texts), tuple(table for table, _ in texts)
-    )

@@ -6,7 +6,7 @@ A text is searched for known values, for personal folders in paths, and for what
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
@@ -141,7 +141,9 @@ class Search(ValueSearch):
         text = self._without_values(text, put)
         if "/" in text or "\\" in text:
             text = _PATH.sub(lambda path: self._without_names(path, put), text)
-        return _without(text, self._credentials(text), put)
+        for start, end in reversed(self._credentials(text)):
+            text = f"{text[:start]}{put(text[start:end], REMOVED)}{text[end:]}"
+        return text
 
     def changes(self, texts: Collection[str]) -> dict[str, str]:
         """Return what ``text`` returns for each of these texts that it changes.
@@ -227,12 +229,6 @@ def _is_initial(folder: str, name: str) -> bool:
 def _is_word(text: str, start: int, end: int) -> bool:
     beside = text[max(start - 1, 0) : start], text[end : end + 1]
     return not any(character.isascii() and character.isalnum() for character in beside)
-
-
-def _without(text: str, spans: Sequence[tuple[int, int]], put: Put) -> str:
-    for start, end in reversed(spans):
-        text = f"{text[:start]}{put(text[start:end], REMOVED)}{text[end:]}"
-    return text
 
 
 def _utf16(raw: bytes) -> Iterator[str]:

@@ -73,7 +73,12 @@ def search_for(export: Export, kept: Iterable[str]) -> Search:
     secrets = places.secrets_in_arguments(export)
     values |= {secret for secret in secrets if len(secret) >= SHORTEST and not secret.startswith("redacted")}
     values = _forms(values)
-    names = {name for name in _names(export, variables) | _own_names() if _is_name(name)}
+    own = {socket.gethostname(), socket.gethostname().partition(".")[0]}
+    with suppress(OSError, KeyError):  # a user without an entry in passwd, in a container
+        own.add(getpass.getuser())
+    with suppress(RuntimeError):
+        own |= _last_folder(str(Path.home()))
+    names = {name for name in _names(export, variables) | own if _is_name(name)}
     words = {word.lower() for text in kept for word in re.findall(r"[^\W_]+", text)}
     # nsys' own words, which cannot be removed from the definitions of its tables
     definitions = "\n".join(
@@ -163,15 +168,6 @@ def _names(export: Export, variables: Iterable[tuple[str, str]]) -> set[str]:
     for text in texts:
         users.update(people_in(text) if "/" in text or "\\" in text else ())
     return users | hosts | {host.partition(".")[0] for host in hosts if not host[:1].isdigit()}
-
-
-def _own_names() -> set[str]:
-    own = {socket.gethostname(), socket.gethostname().partition(".")[0]}
-    with suppress(OSError, KeyError):  # a user without an entry in passwd, in a container
-        own.add(getpass.getuser())
-    with suppress(RuntimeError):
-        own |= _last_folder(str(Path.home()))
-    return own
 
 
 def _last_folder(home: str) -> set[str]:
