@@ -99,7 +99,8 @@ class GpuUsers:
         opened = self._opened(pid)
         if not opened or (image and Path(image[0]).name.startswith("nsys")):
             return
-        forked = _is_fork(image, process)
+        seen = (process.parent.images | {_image(process.parent_pid)} if process.parent else set()) - {()}
+        forked = image in seen if image and seen else None
         if forked:
             process.inherited |= opened & self._opened(process.parent_pid)
             opened -= process.inherited
@@ -107,24 +108,13 @@ class GpuUsers:
             process.open_files = _UNSETTLED  # CUDA maps it later
         elif opened:
             name = proc.name(pid)
-            self._users[pid] = GpuUser(pid, name, process.parent_pid, forked, _rank(pid))
+            variables = os.fsdecode(proc.environment(pid)).split("\0")
+            rank = launcher_env.detect(dict(text.split("=", 1) for text in variables if "=" in text))
+            self._users[pid] = GpuUser(pid, name, process.parent_pid, forked, rank.rank if rank else None)
 
     def _opened(self, pid: int) -> set[str]:
         folder = f"/proc/{pid}/fd"
         return {number for number in proc.names(folder) if proc.link(f"{folder}/{number}") == self._device}
-
-
-def _rank(pid: int) -> int | None:
-    """Return the rank that a launcher gave to a process; None without one."""
-    variables = os.fsdecode(proc.environment(pid)).split("\0")
-    rank = launcher_env.detect(dict(text.split("=", 1) for text in variables if "=" in text))
-    return rank.rank if rank else None
-
-
-def _is_fork(image: Image, process: _Process) -> bool | None:
-    """Return True if a process has the image of its parent; None if that is not known."""
-    seen = (process.parent.images | {_image(process.parent_pid)} if process.parent else set()) - {()}
-    return image in seen if image and seen else None
 
 
 def _image(pid: int) -> Image:

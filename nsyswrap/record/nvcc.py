@@ -111,7 +111,23 @@ def build(source: Path, options: Sequence[str] = ()) -> Executable:
     target = cache_dir("builds", key) / source.stem
     if _is_current(target):
         return Executable(target)
-    return Executable(target, _build([nvcc, str(source), *arguments], target))
+    # Processes that build the same at the same time replace whole files. The inputs are read before nvcc
+    # reads them, so that the next run notices a change in between.
+    command = [nvcc, str(source), *arguments]
+    inputs = _inputs(command)
+    with tempfile.TemporaryDirectory(dir=target.parent) as work:
+        part = Path(work) / target.name
+        done = _run([*command, "-o", str(part)])
+        output = done.stdout.expandtabs().rstrip()
+        if done.returncode or not os.access(part, os.X_OK):
+            problem = output if done.returncode else "these options make no program"
+            typed = shlex.join([*command, "-o", target.name])
+            raise CompileFailed(f"nvcc could not build {command[1]}:\n{problem}", typed)
+        executable = _digest(part)
+        part.replace(target)
+    if inputs is not None:
+        files.write(_contents_file(target), json.dumps(asdict(_Contents(executable, inputs))))
+    return Executable(target, output)
 
 
 def compile_cuda(source: Path, *, arch: str | None = None, flags: tuple[str, ...] = ()) -> Path:
@@ -198,28 +214,6 @@ def _key(*parts: str) -> str:
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:24]
 
 
-def _build(command: Sequence[str], target: Path) -> str:
-    """Build ``target`` with a command of nvcc, and return the output of nvcc. Raises CompileFailed.
-
-    Processes that build the same at the same time replace whole files. The inputs are read before nvcc reads
-    them, so that the next run notices a change in between.
-    """
-    inputs = _inputs(command)
-    with tempfile.TemporaryDirectory(dir=target.parent) as work:
-        part = Path(work) / target.name
-        done = _run([*command, "-o", str(part)])
-        output = done.stdout.expandtabs().rstrip()
-        if done.returncode or not os.access(part, os.X_OK):
-            problem = output if done.returncode else "these options make no program"
-            typed = shlex.join([*command, "-o", target.name])
-            raise CompileFailed(f"nvcc could not build {command[1]}:\n{problem}", typed)
-        executable = _digest(part)
-        part.replace(target)
-    if inputs is not None:
-        files.write(_contents_file(target), json.dumps(asdict(_Contents(executable, inputs))))
-    return output
-
-
 def _is_current(target: Path) -> bool:
     """Return True if ``target`` is there, and all that it was built from is unchanged."""
     try:
@@ -242,17 +236,13 @@ def _inputs(command: Sequence[str]) -> dict[str, str] | None:
     listed = _run([*command, "-M"], errors="surrogateescape", merged=False)
     if listed.returncode:
         return None
-    inputs = [*_dependencies(listed.stdout), *input_files(command[1:])]
+    rights = [line.partition(" : ")[2] for line in listed.stdout.replace("\\\n", " ").splitlines()]
+    names = [name for right in rights for name in re.split(r"(?<!\\)\s+", right) if name]
+    inputs = [*(Path(name.replace("\\ ", " ")) for name in dict.fromkeys(names)), *input_files(command[1:])]
     try:
         return {str(paths.real(path)): _digest(path) for path in inputs}
     except OSError:  # a name that make rules cannot hold
         return None
-
-
-def _dependencies(rules: str) -> list[Path]:
-    rights = [line.partition(" : ")[2] for line in rules.replace("\\\n", " ").splitlines()]
-    names = [name for right in rights for name in re.split(r"(?<!\\)\s+", right) if name]
-    return [Path(name.replace("\\ ", " ")) for name in dict.fromkeys(names)]
 
 
 def _run(

@@ -203,7 +203,12 @@ def launch(spec: RunSpec, callbacks: Callbacks, hooks: Hooks) -> int:
         watch.wait()
         if timed.pid is not None and watch.since_s < 0 and _runs(timed.pid):
             callbacks.progress(_ALONE.format(spec.program.name))
-            process.returncode = _outlast(timed.pid, watch)
+            while _runs(timed.pid):
+                if watch.received and watch.since_s < 0:
+                    watch.since_s = 0
+                    watch.stop(watch.received[0])
+                time.sleep(POLL_S)
+            process.returncode = _NSYS_FAILED
         # While a recording is written, nsys must not be killed.
         leave_s = 0 if watch.since_s >= 0 else STOP_IN_JOB_S
         watch.drain(leave_s, lambda left: is_locked(folder.path) and not all(map(_is_program, left)))
@@ -213,16 +218,6 @@ def launch(spec: RunSpec, callbacks: Callbacks, hooks: Hooks) -> int:
         if received:
             callbacks.progress(_STOPPED.format(spec.program.name, received[0].name, 128 + received[0]))
         return 128 + received[0] if received else _code(process.returncode, stopped=watch.since_s >= 0)
-
-
-def _outlast(program: int, watch: ProcessWatch) -> int:
-    """Wait for a program whose nsys has ended, and pass on our first signal; return the exit code to use."""
-    while _runs(program):
-        if watch.received and watch.since_s < 0:
-            watch.since_s = 0
-            watch.stop(watch.received[0])
-        time.sleep(POLL_S)
-    return _NSYS_FAILED
 
 
 @contextmanager
@@ -506,7 +501,12 @@ class _Recording:
                 start.kill()
                 raise Unavailable(f"nsys does not answer in {_ANSWER_S} s", "try again") from None
             finally:
-                _end_recording(stopper)
+                try:
+                    stopper.communicate(timeout=_WRITE_S)
+                except subprocess.TimeoutExpired:
+                    stopper.kill()
+                    stopper.wait()
+                    raise Unavailable(f"`nsys stop` has not ended in {_WRITE_S} s", _GONE[1]) from None
 
     def _wait_for_export(self) -> str:
         """Wait for the export; return what it lacks. After the end of the program `nsys launch` writes it."""
@@ -549,16 +549,6 @@ class _Recording:
                 "done", None, 0, 0, f"{label} ended {self._seconds:.1f} s after the recording began"
             )
         return Status("done", None, 0, 0)
-
-
-def _end_recording(stopper: subprocess.Popen[bytes]) -> None:
-    """End the recording, and wait until nsys has written it. Raises Unavailable if that takes too long."""
-    try:
-        stopper.communicate(timeout=_WRITE_S)
-    except subprocess.TimeoutExpired:
-        stopper.kill()
-        stopper.wait()
-        raise Unavailable(f"`nsys stop` has not ended in {_WRITE_S} s", _GONE[1]) from None
 
 
 def _not_begun(log: str) -> NsyswrapError:

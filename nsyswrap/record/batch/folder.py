@@ -182,21 +182,16 @@ def read_state(folder: Path | str, number: int = 0) -> RunState:
         return _with_status(folder, number)
     claim = read_claim(folder)
     if claim is None:
-        return _without_claim(folder, number)
+        if not _exists(folder, "."):
+            try:
+                paths.names(folder)
+            except Unreadable as error:
+                return _lost(number, folder, error.message)
+        return RunState(number, folder, "planned")
     if locked:
         return RunState(number, folder, "running", None, claim)
     killed = _KILLED.get(claim.stopped)
     return RunState(number, folder, killed.outcome if killed else "lost", killed, claim)
-
-
-def _without_claim(folder: Path | str, number: int) -> RunState:
-    """Return the state of a run that was not begun, unless the folder may not be entered."""
-    if not _exists(folder, "."):
-        try:
-            paths.names(folder)
-        except Unreadable as error:
-            return _lost(number, folder, error.message)
-    return RunState(number, folder, "planned")
 
 
 def _lost(number: int, folder: Path | str, message: str) -> RunState:

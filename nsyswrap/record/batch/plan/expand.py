@@ -106,7 +106,11 @@ class LaunchTemplate:
 def read_launch(run: TomlTable) -> LaunchTemplate:
     """Return the launch of a [[runs]]. Raises PlanError for keys that do not fit together."""
     launcher, *options = run.words("launcher") if "launcher" in run.content else ("",)
-    _check_launcher(run, launcher, options)
+    if launcher and launcher not in NAMES:
+        run.refuse(f"invalid launcher = {as_toml(launcher)}: expected {' or '.join(map(as_toml, NAMES))}")
+    for option in options:
+        if _COUNTS.match(option):
+            run.refuse(f"launcher has {option}: ntasks sets the number of ranks", "omit it")
     if launcher and "scenario" in run.content:
         run.refuse("launcher cannot be used with scenario", "scenarios start their ranks themselves")
     if launcher and "ntasks" not in run.content:
@@ -126,14 +130,6 @@ def read_launch(run: TomlTable) -> LaunchTemplate:
         profiled,
         str(run.get("gpus", COUNT_OR_PARAMETER, "")),
     )
-
-
-def _check_launcher(run: TomlTable, launcher: str, options: Sequence[str]) -> None:
-    if launcher and launcher not in NAMES:
-        run.refuse(f"invalid launcher = {as_toml(launcher)}: expected {' or '.join(map(as_toml, NAMES))}")
-    for option in options:
-        if _COUNTS.match(option):
-            run.refuse(f"launcher has {option}: ntasks sets the number of ranks", "omit it")
 
 
 def check_command(run: TomlTable, launch: LaunchTemplate, command: tuple[str, ...]) -> None:

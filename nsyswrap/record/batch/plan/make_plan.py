@@ -76,6 +76,9 @@ def read_plan(path: Path) -> Plan:
     _check_runs(specs, fixed, str(path))
     node = head.table("node")
     check_wrapper(node, node.words("wrapper"))
+    share: Share | None = head.get("share", one_of("group"))
+    if share and any(spec.options.keep_environment for spec in specs):
+        head.refuse("share cannot be used with keep_environment: others could read the environment")
     return Plan(
         name=_name(head, path.stem),
         specs=specs,
@@ -86,7 +89,7 @@ def read_plan(path: Path) -> Plan:
         max_running=head.get("max_running", COUNT),
         stop_after_empty=head.get("stop_after_empty", COUNT),
         notes=notes,
-        share=_share(head, specs),
+        share=share,
     )
 
 
@@ -169,13 +172,6 @@ def _typed_grid(parameters: Sequence[str], where: str) -> dict[str, tuple[Parame
     return grid
 
 
-def _share(head: TomlTable, specs: Iterable[TaskSpec]) -> Share | None:
-    share: Share | None = head.get("share", one_of("group"))
-    if share and any(spec.options.keep_environment for spec in specs):
-        head.refuse("share cannot be used with keep_environment: others could read the environment")
-    return share
-
-
 def _name(head: TomlTable, default: str) -> str:
     """Return the name of the batch, its folder and its jobs, on one line."""
     name = " ".join(head.get("name", TEXT, default).split())
@@ -237,10 +233,6 @@ def _program(run: TomlTable) -> tuple[dict[str, Any], dict[str, Any]]:
     if is_command:
         program = {"command": run.words("command"), "module": run.get("module", FLAG, default=False)}
         return program, {"arch": run.get("arch", TEXT), "nvcc": run.words("nvcc")}
-    return _scenario(run), {}
-
-
-def _scenario(run: TomlTable) -> dict[str, Any]:
     try:
         scenario = scenarios.find_scenario(run.get("scenario", TEXT))
         variants = run.get("variants", TEXTS, list(scenario.variants))
@@ -252,7 +244,7 @@ def _scenario(run: TomlTable) -> dict[str, Any]:
             "invalid variants: expected at least one, each once", f"variants: {' '.join(scenario.variants)}"
         )
     arguments = run.words("arguments") if run.content.get("arguments") else ()
-    return {"scenario": scenario, "variants": tuple(variants), "arguments": arguments}
+    return {"scenario": scenario, "variants": tuple(variants), "arguments": arguments}, {}
 
 
 def _env(table: TomlTable) -> dict[str, str]:

@@ -7,7 +7,7 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -225,17 +225,14 @@ class TomlTable:
         valid_keys = content if name is None else self._keys.get(name, content)
         for key in content:
             if key not in valid_keys:
-                self._refuse_key(key, valid_keys)
-
-    def _refuse_key(self, key: str, valid_keys: Collection[str]) -> NoReturn:
-        close = did_you_mean(key, valid_keys)
-        homes = [
-            name or "the head of the file, before any table"
-            for name, keys in self._keys.items()
-            if key in keys
-        ]
-        advice = f"{close} " if close else f"{key!r} belongs in {homes[0]}. " if homes else ""
-        self.refuse(f"no key named {key!r}", f"{advice}keys: {', '.join(valid_keys)}")
+                close = did_you_mean(key, valid_keys)
+                homes = [
+                    name or "the head of the file, before any table"
+                    for name, keys in self._keys.items()
+                    if key in keys
+                ]
+                advice = f"{close} " if close else f"{key!r} belongs in {homes[0]}. " if homes else ""
+                self.refuse(f"no key named {key!r}", f"{advice}keys: {', '.join(valid_keys)}")
 
     def get(self, key: str, kind: ValueKind, default: Any = None) -> Any:  # noqa: ANN401 - the type follows from the kind
         """Return the value of a key, or ``default``. Raises PlanError if it is of another kind."""

@@ -78,26 +78,6 @@ def _allocate(cuda: _Driver) -> ctypes.c_uint64:
     return address
 
 
-def _add_on_gpu(
-    cuda: _Driver,
-    kernel: ctypes.c_void_p,
-    addresses: list[ctypes.c_uint64],
-    vectors: list[ctypes.Array[ctypes.c_float]],
-) -> ctypes.Array[ctypes.c_float]:
-    """Copy two vectors to the GPU, add them there, and return the sum."""
-    size = ctypes.c_size_t(ctypes.sizeof(_Vector))
-    for address, vector in zip(addresses, vectors, strict=False):
-        cuda.call("cuMemcpyHtoD_v2", address, vector, size)
-    parameters = [*addresses, ctypes.c_uint32(_COUNT)]
-    pointers = (ctypes.c_void_p * len(parameters))(*map(ctypes.addressof, parameters))
-    grid, block = (_COUNT // _THREADS, 1, 1), (_THREADS, 1, 1)
-    cuda.call("cuLaunchKernel", kernel, *grid, *block, 0, None, pointers, None)
-    cuda.call("cuCtxSynchronize")
-    total = _Vector()
-    cuda.call("cuMemcpyDtoH_v2", total, addresses[-1], size)
-    return total
-
-
 def _work_on_gpu() -> None:
     cuda = _Driver()
     kernel = _load_kernel(cuda)
@@ -105,7 +85,17 @@ def _work_on_gpu() -> None:
     a, b = _Vector(*range(_COUNT)), _Vector(*([0.5] * _COUNT))
     expected = [number + 0.5 for number in range(_COUNT)]
     for _ in range(ROUNDS):
-        if list(_add_on_gpu(cuda, kernel, addresses, [a, b])) != expected:
+        size = ctypes.c_size_t(ctypes.sizeof(_Vector))
+        for address, vector in zip(addresses, [a, b], strict=False):
+            cuda.call("cuMemcpyHtoD_v2", address, vector, size)
+        parameters = [*addresses, ctypes.c_uint32(_COUNT)]
+        pointers = (ctypes.c_void_p * len(parameters))(*map(ctypes.addressof, parameters))
+        grid, block = (_COUNT // _THREADS, 1, 1), (_THREADS, 1, 1)
+        cuda.call("cuLaunchKernel", kernel, *grid, *block, 0, None, pointers, None)
+        cuda.call("cuCtxSynchronize")
+        total = _Vector()
+        cuda.call("cuMemcpyDtoH_v2", total, addresses[-1], size)
+        if list(total) != expected:
             sys.exit("the sum on the GPU differs from the CPU's")
         time.sleep(_PAUSE_S)
 

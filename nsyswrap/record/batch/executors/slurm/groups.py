@@ -81,20 +81,16 @@ def options_of(spec: TaskSpec, settings: Mapping[str, Scalar]) -> dict[str, Scal
     if spec.gpus and not given.keys() & set(_GPUS):
         options["gpus"] = spec.gpus
     if spec.launcher:
-        options |= _of_launcher(spec, given)
+        # Each node has the same number of torchrun's ranks.
+        wanted: dict[str, Scalar] = {} if "ntasks" in given else {"ntasks": spec.ntasks}
+        if spec.launcher == "torchrun" and "ntasks-per-node" not in given:
+            nodes = str(given.get("nodes", 1))
+            count = int(nodes) if nodes.isdecimal() else 0
+            wanted |= {} if "nodes" in given else {"nodes": 1}
+            if count and spec.ntasks % count == 0:
+                wanted["ntasks-per-node"] = spec.ntasks // count
+        options |= wanted
     return options
-
-
-def _of_launcher(spec: TaskSpec, given: Mapping[str, Scalar]) -> dict[str, Scalar]:
-    """Return the tasks to request. Each node has the same number of torchrun's ranks."""
-    wanted: dict[str, Scalar] = {} if "ntasks" in given else {"ntasks": spec.ntasks}
-    if spec.launcher == "torchrun" and "ntasks-per-node" not in given:
-        nodes = str(given.get("nodes", 1))
-        count = int(nodes) if nodes.isdecimal() else 0
-        wanted |= {} if "nodes" in given else {"nodes": 1}
-        if count and spec.ntasks % count == 0:
-            wanted["ntasks-per-node"] = spec.ntasks // count
-    return wanted
 
 
 def check_settings(table: TomlTable) -> dict[str, Scalar]:

@@ -74,7 +74,16 @@ def job_script(batch: Batch, plan: Plan, offset: int = 0, group: SubmissionGroup
     ``setup`` that fails ends the run as not started.
     """
     group = group or SubmissionGroup(plan.settings.get("slurm", {}))
-    options = _options(batch.name, group.options)
+    # The plan's options as they are, and ours for those that it does not set.
+    by_long_name = {long_name(key): value for key, value in group.options.items()}
+    limit_s = seconds(str(by_long_name.get("time", "")))
+    # Slurm signals up to a minute early, and at once if less than the margin is left.
+    margin_s = _MARGIN_S if limit_s is None else min(_MARGIN_S, limit_s // 2)
+    ours: dict[str, Scalar] = {"job-name": batch.name, "open-mode": "append"}
+    if _NO_REQUEUE not in group.options:
+        ours["requeue"] = True
+    ours["signal"] = f"B:TERM@{margin_s}"
+    options = {**group.options, **{key: value for key, value in ours.items() if key not in by_long_name}}
     _, _, margin = str(options["signal"]).partition("@")
     lines = ["#!/bin/bash", *(f"#SBATCH {line}" for line in _directives(options))]
     lines += [
@@ -142,19 +151,6 @@ def _start(plan: Plan, group: SubmissionGroup) -> list[str]:
         lines.append(f"export {START_VARIABLE}={shlex.quote(json.dumps(start))}")
         start = [sys.executable]
     return [*lines, f'exec {shlex.join([*start, "-m", "nsyswrap", "run-folder"])} "$nsyswrap_run"', "exit"]
-
-
-def _options(name: str, given: Mapping[str, Scalar]) -> dict[str, Scalar]:
-    """Return the plan's options as they are, and nsyswrap's own for those that the plan does not set."""
-    by_long_name = {long_name(key): value for key, value in given.items()}
-    limit_s = seconds(str(by_long_name.get("time", "")))
-    # Slurm signals up to a minute early, and at once if less than the margin is left.
-    margin_s = _MARGIN_S if limit_s is None else min(_MARGIN_S, limit_s // 2)
-    ours: dict[str, Scalar] = {"job-name": name, "open-mode": "append"}
-    if _NO_REQUEUE not in given:
-        ours["requeue"] = True
-    ours["signal"] = f"B:TERM@{margin_s}"
-    return {**given, **{key: value for key, value in ours.items() if key not in by_long_name}}
 
 
 def options_as_words(options: Mapping[str, Scalar]) -> Iterator[str]:
