@@ -71,7 +71,10 @@ class _Spent(NamedTuple):
         at = np.arange(seconds[0], seconds[-1], 1 / _A_SECOND)
         means = np.interp(at, seconds, power_w)
         by_second = np.pad(means, (0, -len(means) % _A_SECOND)).reshape(-1, _A_SECOND).cumsum(axis=0)
-        joules, steady = by_second.ravel()[: len(means)], _steadiest_second(means)
+        # The second of means that differ least, the first one if several do.
+        windows = np.lib.stride_tricks.sliding_window_view(means, min(_A_SECOND + 1, len(means)))
+        last = int(np.ptp(windows, axis=1).argmin()) + windows.shape[1] - 1
+        joules, steady = by_second.ravel()[: len(means)], np.arange(max(last - _A_SECOND + 1, 0), last + 1)
         since = joules[steady] - joules[steady[-1]] - means[steady[-1]] * (steady - steady[-1]) / _A_SECOND
         shift = np.zeros(_A_SECOND)
         shift[steady % _A_SECOND] = since
@@ -87,13 +90,6 @@ class _Spent(NamedTuple):
         """Return the time of these intervals that lies between samples."""
         clipped = (np.clip(times, *self.seconds[[0, -1]]) for times in (end, start))
         return float(np.subtract(*clipped).sum())
-
-
-def _steadiest_second(means: NDArray[Any]) -> NDArray[Any]:
-    """Return the positions of the second of means that differ least, of the first one if several do."""
-    windows = np.lib.stride_tricks.sliding_window_view(means, min(_A_SECOND + 1, len(means)))
-    last = int(np.ptp(windows, axis=1).argmin()) + windows.shape[1] - 1
-    return np.arange(max(last - _A_SECOND + 1, 0), last + 1)
 
 
 def _in_order(seconds: NDArray[Any]) -> bool:

@@ -36,21 +36,15 @@ def name_codes(capture: Capture, kind: str) -> tuple[NDArray[Any], list[str | No
     texts = capture.texts(ids)
     codes, names = rank_texts(positions, texts if kind != "api" else list(map(strip_version, texts)))
     if kind == "kernel" and capture.view.nvtx_names:
-        return _in_ranges(capture, codes, names)
+        # The innermost NVTX range around each kernel's launch comes before its name, if both are known.
+        ranges, range_names = kernel_ranges(capture)
+        pairs, keys = group_keys(ranges, codes)
+        texts = [
+            f"{range_names[i]}/{names[code]}" if i >= 0 and names[code] is not None else names[code]
+            for i, code in zip(*(key.tolist() for key in keys), strict=True)
+        ]
+        return number_texts(pairs, texts)
     return codes, names
-
-
-def _in_ranges(
-    capture: Capture, codes: NDArray[Any], names: Sequence[str | None]
-) -> tuple[NDArray[Any], list[str | None]]:
-    """Put the innermost NVTX range around each kernel's launch before its name, if both are known."""
-    ranges, range_names = kernel_ranges(capture)
-    pairs, keys = group_keys(ranges, codes)
-    texts = [
-        f"{range_names[i]}/{names[code]}" if i >= 0 and names[code] is not None else names[code]
-        for i, code in zip(*(key.tolist() for key in keys), strict=True)
-    ]
-    return number_texts(pairs, texts)
 
 
 @per_capture

@@ -75,7 +75,11 @@ def occupancy_of(whole: Capture, rows: NDArray[Any]) -> Occupancy:
     limits = np.array([*_limits(gpu, of, warps)])
     blocks = limits.min(axis=0)
     blocks[blocks < 1] = np.nan
-    waves = _product(of, GRID) / _at_once(of, blocks * gpu.multiprocessors)
+    # Clusters do not fit everywhere.
+    size, active = _product(of, _CLUSTER), of["active_clusters"]
+    waves = _product(of, GRID) / np.where(
+        (size > 1) & (active > 0), size * active, blocks * gpu.multiprocessors
+    )
     cooperative = np.isin(of["launch_type"], _COOPERATIVE)
     waves[(of["green_context_id"] > 0) | (cooperative & (waves > 1))] = np.nan  # on a part of the GPU
     return Occupancy(blocks, 100 * blocks * warps / gpu.warps, limits == blocks, waves)
@@ -113,12 +117,6 @@ def _limits(
             np.floor(gpu.warps / warps),
             np.full(len(warps), float(gpu.blocks)),
         )
-
-
-def _at_once(of: Mapping[str, NDArray[Any]], blocks: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return how many blocks run at once on a GPU that holds ``blocks``: clusters do not fit everywhere."""
-    size, active = _product(of, _CLUSTER), of["active_clusters"]
-    return np.where((size > 1) & (active > 0), size * active, blocks)
 
 
 def _product(of: Mapping[str, NDArray[Any]], fields: tuple[str, ...]) -> NDArray[np.float64]:

@@ -298,12 +298,6 @@ class _Ranges(NamedTuple):
         return np.cumsum(begun - over)[:-1]
 
 
-def _ranges(address: NDArray[Any], size_bytes: NDArray[Any]) -> _Ranges:
-    ends = np.concatenate((address // PAGE_BYTES, -(-(address + size_bytes) // PAGE_BYTES)))
-    edges, positions = np.unique(ends, return_inverse=True)
-    return _Ranges(edges, positions[: len(address)], positions[len(address) :])
-
-
 def pages_by_process(moved: Mapping[str, NDArray[Any]], rows: NDArray[Any]) -> Iterator[Pages]:
     """Yield the pages of each process, without migrations that lack an address.
 
@@ -313,7 +307,10 @@ def pages_by_process(moved: Mapping[str, NDArray[Any]], rows: NDArray[Any]) -> I
     known = np.flatnonzero(moved["address"] != MISSING)
     for process in ascending(moved["global_pid"][known]).tolist():
         mine = known[moved["global_pid"][known] == process]
-        ranges = _ranges(moved["address"][mine], moved["bytes"][mine])
+        address = moved["address"][mine]
+        ends = np.concatenate((address // PAGE_BYTES, -(-(address + moved["bytes"][mine]) // PAGE_BYTES)))
+        edges, positions = np.unique(ends, return_inverse=True)
+        ranges = _Ranges(edges, positions[: len(address)], positions[len(address) :])
         kinds, groups = moved["copy_kind"][mine], rows[mine]
         yield Pages(
             np.diff(ranges.edges),

@@ -190,7 +190,15 @@ def _read(  # noqa: PLR0913, PLR0917 - one way for both
     if len(blocks) > _FEW_BLOCKS:
         np.empty(_KEPT_BYTES, np.uint8)  # once it is freed, glibc does not return smaller pieces one by one
     yield from in_threads(block, blocks, _THREADS, _FEW_BLOCKS)
-    _check_rows(file, table, leaves, names, decoded)
+    # Some rows are compared with SQLite's.
+    row_ends = np.cumsum(leaves.rows)
+    sql = statement("SELECT {columns} FROM {table} WHERE _rowid_ = ?", columns=names, table=table)
+    for row, row_values in decoded.items():
+        leaf = int(np.searchsorted(row_ends, row, "right"))
+        slot = row - int(row_ends[leaf] - leaves.rows[leaf])
+        values = file.db.execute(sql, (rowid(file.pages(int(leaves.numbers[leaf])), slot),)).fetchone()
+        if [MISSING if value is None else value for value in values or ()] != row_values:
+            raise NotPlain("other values than SQLite finds")
 
 
 def _column_indexes(db: sqlite3.Connection, table: str, names: Sequence[str]) -> dict[str, int]:
@@ -267,17 +275,3 @@ def _check_count(db: sqlite3.Connection, table: str, count: int) -> None:
         return
     if db.execute(statement("SELECT count(*) FROM {table}", table=table)).fetchone() != (count,):
         raise NotPlain("another number of rows than SQLite finds")
-
-
-def _check_rows(
-    file: PageFile, table: str, leaves: Leaves, names: Sequence[str], decoded: dict[int, list[int]]
-) -> None:
-    """Compare rows with SQLite's."""
-    row_ends = np.cumsum(leaves.rows)
-    sql = statement("SELECT {columns} FROM {table} WHERE _rowid_ = ?", columns=names, table=table)
-    for row, row_values in decoded.items():
-        leaf = int(np.searchsorted(row_ends, row, "right"))
-        slot = row - int(row_ends[leaf] - leaves.rows[leaf])
-        values = file.db.execute(sql, (rowid(file.pages(int(leaves.numbers[leaf])), slot),)).fetchone()
-        if [MISSING if value is None else value for value in values or ()] != row_values:
-            raise NotPlain("other values than SQLite finds")

@@ -112,7 +112,10 @@ def aligned(base: MedianStep, new: MedianStep) -> list[Match]:
 
 def _matched(one: Sequence[str], other: Sequence[str]) -> list[Match]:
     if max(len(one), len(other)) > _MOST_COMPARED:
-        return _by_number(one, other)
+        # The k-th operation of a name matches the k-th of that name on the other side.
+        places = {key: j for j, key in enumerate(_numbered(other))}
+        numbered: list[Match] = [(i, places.pop(key, None)) for i, key in enumerate(_numbered(one))]
+        return [*numbered, *((None, j) for j in sorted(places.values()))]
     pairs: list[Match] = []
     for kind, a, b, c, d in SequenceMatcher(None, one, other, autojunk=False).get_opcodes():
         if kind == "equal":
@@ -120,13 +123,6 @@ def _matched(one: Sequence[str], other: Sequence[str]) -> list[Match]:
         else:
             pairs += [*((i, None) for i in range(a, b)), *((None, j) for j in range(c, d))]
     return pairs
-
-
-def _by_number(one: Sequence[str], other: Sequence[str]) -> list[Match]:
-    """Match the k-th operation of a name with the k-th of that name on the other side."""
-    places = {key: j for j, key in enumerate(_numbered(other))}
-    pairs: list[Match] = [(i, places.pop(key, None)) for i, key in enumerate(_numbered(one))]
-    return [*pairs, *((None, j) for j in sorted(places.values()))]
 
 
 def _numbered(texts: Sequence[str]) -> list[tuple[str, int]]:

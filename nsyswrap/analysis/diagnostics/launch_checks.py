@@ -133,7 +133,14 @@ def check_origins(capture: Capture) -> Iterator[CheckResult]:
         yield unknown(ORIGINS, "no_api_to_check" if len(operations) else "no_work_to_check")
         return
     lost = operations.call < 0
-    midway = lost & _before_the_first_known(operations)
+    # Those that began before the first one of their process with a recorded call.
+    first = np.full(len(operations), MISSING)  # no operation is earlier
+    for process in operations.processes:
+        mine = operations.global_pid == process
+        known = operations.start_ns[mine & (operations.call >= 0)]
+        if len(known):
+            first[mine] = known.min()
+    midway = lost & (operations.start_ns < first)
     for code, kind in enumerate(KINDS):
         mine = lost & (operations.kind == code)
         if count := marked(mine):
@@ -144,17 +151,6 @@ def check_origins(capture: Capture) -> Iterator[CheckResult]:
     yield from doubts
     if not doubts:
         yield ok(CORRELATION_IDS, "ids_unique")
-
-
-def _before_the_first_known(operations: GpuOperations) -> NDArray[Any]:
-    """Mark operations that began before the first one of their process with a recorded call."""
-    first = np.full(len(operations), MISSING)  # no operation is earlier
-    for process in operations.processes:
-        mine = operations.global_pid == process
-        known = operations.start_ns[mine & (operations.call >= 0)]
-        if len(known):
-            first[mine] = known.min()
-    return operations.start_ns < first
 
 
 def _ambiguous(capture: Capture, operations: GpuOperations) -> Iterator[CheckResult]:

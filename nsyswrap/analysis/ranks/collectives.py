@@ -280,7 +280,19 @@ def match(members: Sequence[RankCapture]) -> CollectiveMatches:
             notes.append(Note("collectives_apart", numbers))
             doubts.append(Note("collectives_apart_doubt", numbers))
             continue
-        groups.append(_group(members, key[1], ranks, rows, own_kernels))
+        kept = np.ones(rows.shape[1], dtype=bool)
+        for number, mine in zip(ranks, rows, strict=True):
+            kept &= np.isin(mine, selected_kernels(members[number]))
+        rows = rows[:, kept]
+        start, end = _times(members, ranks, rows)
+        waited = start + (_waiting(start, end) if rows.shape[1] else 0)
+        hidden = np.zeros_like(start)
+        for i, (number, mine) in enumerate(zip(ranks, rows, strict=True)):
+            devices = members[number].everything.columns("kernel", "device_id")["device_id"][mine]
+            for device, cover in own_kernels[number].items():
+                here = devices == device
+                hidden[i, here] = cover.within(start[i, here], waited[i, here])
+        groups.append(Collectives(key[1], tuple(ranks), rows, start, end, hidden))
     return CollectiveMatches(
         tuple(group for group in groups if group.row.shape[1]), tuple(notes), tuple(doubts)
     )
@@ -318,28 +330,6 @@ def _sequences(capture: Capture) -> dict[Key, NDArray[Any]]:
             number = streams.setdefault(place, len(streams))
             rows_by_key.setdefault((known[row].communicator or number, names[name]), []).append(row)
     return {key: np.array(positions) for key, positions in rows_by_key.items()}
-
-
-def _group(
-    members: Sequence[RankCapture],
-    name: str,
-    ranks: list[int],
-    rows: NDArray[Any],
-    own_kernels: Sequence[Mapping[int, IntervalSet]],
-) -> Collectives:
-    kept = np.ones(rows.shape[1], dtype=bool)
-    for number, mine in zip(ranks, rows, strict=True):
-        kept &= np.isin(mine, selected_kernels(members[number]))
-    rows = rows[:, kept]
-    start, end = _times(members, ranks, rows)
-    waited = start + (_waiting(start, end) if rows.shape[1] else 0)
-    hidden = np.zeros_like(start)
-    for i, (number, mine) in enumerate(zip(ranks, rows, strict=True)):
-        devices = members[number].everything.columns("kernel", "device_id")["device_id"][mine]
-        for device, cover in own_kernels[number].items():
-            here = devices == device
-            hidden[i, here] = cover.within(start[i, here], waited[i, here])
-    return Collectives(name, tuple(ranks), rows, start, end, hidden)
 
 
 def _times(members: Sequence[RankCapture], ranks: list[int], rows: NDArray[Any]) -> list[NDArray[Any]]:

@@ -361,24 +361,20 @@ def marked_steps(whole: Capture, process: int, calls: ApiCalls) -> Occurrences |
     # What was launched before the first recorded step is not known, so nothing is a first use then.
     firsts = np.sort(calls.start_ns[calls.first]) if number[0] == 0 else np.empty(0, np.int64)
     ends = np.append(start[1:], end[-1])
-    return Occurrences(
-        LoopLabel.of_range(MARKED),
-        start,
-        ends,
-        differs=_with_shapes(whole, process, ends),
-        first_uses=np.searchsorted(firsts, ends) > np.searchsorted(firsts, start),
-        first=int(number[0]),
-        is_marked=True,
-    )
-
-
-def _with_shapes(whole: Capture, process: int, ends: NDArray[Any]) -> NDArray[np.bool_]:
-    """Mark the first steps, with shapes of operations, which cost time; none if few others are left."""
+    # The first steps, with shapes of operations, cost time; none of them counts if few others are left.
     events = whole.columns("nvtx", "start_ns", "global_tid")
     marks = marks_named(whole, SHAPES_END, MODULES_DOMAIN)
     times = events["start_ns"][marks[events["global_tid"][marks] & PROCESS_MASK == process]]
     differs: NDArray[np.bool_] = ends <= (times.min() if len(times) else 0)
-    return differs & (np.count_nonzero(~differs) >= _LEAST)
+    return Occurrences(
+        LoopLabel.of_range(MARKED),
+        start,
+        ends,
+        differs=differs & (np.count_nonzero(~differs) >= _LEAST),
+        first_uses=np.searchsorted(firsts, ends) > np.searchsorted(firsts, start),
+        first=int(number[0]),
+        is_marked=True,
+    )
 
 
 _LEAST_SHARED_PART = 0.5  # of what the loop holds that a run alone would be judged by

@@ -82,6 +82,10 @@ def load_average() -> tuple[float, ...]:
 def describe_host(load_before: tuple[float, ...]) -> Host:
     """Return the facts on this machine after a run."""
     cores = os.sched_getaffinity(0)
+    nodes = set()
+    for core in cores:
+        found = paths.matching(CPUS / f"cpu{core}", "node[0-9]*", paths.ignore)
+        nodes |= {int(number) for path in found if (number := path.name.removeprefix("node")).isdecimal()}
     return run_facts.Host(
         node=os.environ.get("SLURMD_NODENAME") or socket.gethostname(),
         cpu=cpu_model(_text(CPU_INFO)),
@@ -89,7 +93,7 @@ def describe_host(load_before: tuple[float, ...]) -> Host:
         governor=", ".join(sorted({_governor(core) for core in cores} - {""})),
         load=(*load_before, *load_average()),
         machine_cores=os.cpu_count(),
-        numa_nodes=_numa_nodes(cores),
+        numa_nodes=tuple(sorted(nodes)),
     )
 
 
@@ -101,15 +105,6 @@ def cpu_model(cpu_info: str) -> str:
 
 def _governor(core: int) -> str:
     return _text(CPUS / f"cpu{core}" / "cpufreq" / "scaling_governor").strip()
-
-
-def _numa_nodes(cores: set[int]) -> tuple[int, ...]:
-    """Return the NUMA nodes of these cores, ascending; empty if the system does not tell."""
-    nodes = set()
-    for core in cores:
-        found = paths.matching(CPUS / f"cpu{core}", "node[0-9]*", paths.ignore)
-        nodes |= {int(number) for path in found if (number := path.name.removeprefix("node")).isdecimal()}
-    return tuple(sorted(nodes))
 
 
 def _text(path: Path) -> str:

@@ -243,7 +243,10 @@ class RunsEntry:
         """Yield the planned runs of one repeat. ``titled``: their labels begin with the program's name."""
         for combination in self.combinations():
             texts = {name: value.text for name, value in combination.items()} | {REPEAT: str(repeat)}
-            self._check_texts(texts)
+            # The placeholder of the run folder stays a text.
+            for name, text in texts.items():
+                if RUN_DIR in text:
+                    raise PlanError(f"{self.where}: {name} = {text!r}: {RUN_DIR} cannot be part of a value")
             yield TaskSpec(
                 label=self._label(texts, titled=titled),
                 parameters={name: value.plain for name, value in combination.items()},
@@ -263,12 +266,6 @@ class RunsEntry:
                     if settings
                 },
             )
-
-    def _check_texts(self, texts: Mapping[str, str]) -> None:
-        """Raise PlanError for a value that contains the placeholder of the run folder, which stays a text."""
-        for name, text in texts.items():
-            if RUN_DIR in text:
-                raise PlanError(f"{self.where}: {name} = {text!r}: {RUN_DIR} cannot be part of a value")
 
     def _setting(self, value: Scalar, texts: Mapping[str, str]) -> Scalar:
         return self._filled([value], texts)[0] if isinstance(value, str) else value

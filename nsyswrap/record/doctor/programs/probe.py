@@ -100,14 +100,10 @@ def _work_on_gpu() -> None:
         time.sleep(_PAUSE_S)
 
 
-def _work_on_cpu() -> None:
-    for _ in range(ROUNDS):
-        sum(range(_COUNT))
-        time.sleep(_PAUSE_S)
-
-
 if __name__ == "__main__":
     if sys.argv[1:] == ["cpu"]:
-        _work_on_cpu()
+        for _ in range(ROUNDS):
+            sum(range(_COUNT))
+            time.sleep(_PAUSE_S)
     else:
         _work_on_gpu()
