@@ -45,12 +45,10 @@ class LaunchPairs:
     """Pairs of rows: ``operation[i]`` was launched by API call ``api[i]``.
 
     An operation whose call has two rows (runtime and driver) is in two pairs, as in nsys.
-    ``without_call`` counts the operations in no pair.
     """
 
     operation: NDArray[Any]
     api: NDArray[Any]
-    without_call: int
 
 
 @per_capture
@@ -70,14 +68,13 @@ def launch_pairs_of(capture: Capture, kind: str = "kernel") -> LaunchPairs:
     if table is not None:
         place = table.of(left, owner)
         met = np.flatnonzero(place >= 0)
-        return LaunchPairs(met.astype(np.int32), place[met], len(left) - len(met))
+        return LaunchPairs(met.astype(np.int32), place[met])
     right, caller = capture.columns("api", "correlation_id", "global_tid").values()
     if _has_processes(capture, kind):
         left, right = _in_processes((left, right), (owner, caller))
     name = schema.EVENTS[kind].table + " and API calls with the same correlationId"  # in an error
     met, calls = equal_pairs(left, right, name, capture.source)
-    without = len(left) - int(np.count_nonzero(np.diff(met, prepend=-1)))  # operations are in order
-    return LaunchPairs(met.astype(np.int32), calls.astype(np.int32), without)
+    return LaunchPairs(met.astype(np.int32), calls.astype(np.int32))
 
 
 @per_capture

@@ -99,9 +99,9 @@ def test_a_runtime_call_and_the_driver_call_below_it_are_two_pairs_as_in_nsys(tm
     assert pairs(tmp_path, *rows) == [(0, 0), (0, 1)]
 
 
-def test_kernels_without_their_call_are_counted(tmp_path: Path) -> None:
+def test_kernels_without_their_call_are_in_no_pair(tmp_path: Path) -> None:
     rows = [kernel("a", 50, 60, 1), kernel("a", 70, 80, 9), kernel("a", 90, 95, 9), call("launch", 10, 20, 1)]
-    assert launch_pairs_of(opened(tmp_path, *rows)).without_call == 2
+    assert launch_pairs_of(opened(tmp_path, *rows)).operation.tolist() == [0]
 
 
 @pytest.mark.parametrize("empty", [(KERNEL,), (API,), (KERNEL, API)])
@@ -109,7 +109,6 @@ def test_an_empty_table_meets_nothing(tmp_path: Path, empty: tuple[str, ...]) ->
     rows = [row for row in (kernel("a", 50, 60, 1), call("launch", 10, 20, 1)) if row.table not in empty]
     found = launch_pairs_of(opened(tmp_path, *rows, empty=empty))
     assert (found.operation.tolist(), found.api.tolist()) == ([], [])
-    assert found.without_call == int(KERNEL not in empty)
 
 
 def test_the_join_is_made_once_a_capture(tmp_path: Path) -> None:
@@ -139,7 +138,6 @@ def test_a_launch_has_the_id_and_the_process_of_its_kernel(
     both = product(enumerate(kernels), enumerate(calls))
     expected = [(k, c) for (k, one), (c, other) in both if one == other and one[0] is not None]
     assert list(zip(found.operation.tolist(), found.api.tolist(), strict=True)) == expected
-    assert found.without_call == len(kernels) - len({k for k, _ in expected})
 
 
 # Thread, start and duration, of which many are equal.

@@ -109,7 +109,6 @@ class TreeFigures:
     forward_ns: Ints
     backward_ns: Ints
     kernels: Ints
-    own_idle_ns: Ints
     idle_ns: Ints
 
     @property
@@ -130,7 +129,6 @@ def tree_figures_of(capture: Capture) -> TreeFigures:
     mine, ns = map(np.concatenate, zip(*map(computing, views), strict=True))
     node, phase = tree.node[mine], tree.phase[mine]
     own = _summed(tree, node, ns)
-    own_idle = np.sum([_idle(view, tree) for view in views], axis=0)
     of_phase = {one: _summed(tree, node, np.where(phase == one, ns, 0)) for one in (FORWARD, BACKWARD)}
     return TreeFigures(
         tree,
@@ -139,8 +137,7 @@ def tree_figures_of(capture: Capture) -> TreeFigures:
         forward_ns=with_children(tree, of_phase[FORWARD]),
         backward_ns=with_children(tree, of_phase[BACKWARD]),
         kernels=with_children(tree, _summed(tree, node, np.ones_like(ns))),
-        own_idle_ns=own_idle,
-        idle_ns=with_children(tree, own_idle),
+        idle_ns=with_children(tree, np.sum([_idle(view, tree) for view in views], axis=0)),
     )
 
 

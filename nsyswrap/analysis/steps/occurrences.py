@@ -116,16 +116,14 @@ class ApiCalls(ColumnSet):
 
     ``row`` is the position among the capture's API calls. ``code`` numbers what a call does: which kernel it
     launches, which kind of copy it starts, how it waits.
-    ``gpu_end_ns`` is the end of its GPU work, or of the call if there is none. ``works`` marks calls that
-    start GPU work, ``first`` those that launch a kernel for the first time, ``graph`` those that launch a
-    CUDA graph. ``gpu_ns`` is the time of its GPU work.
+    ``works`` marks calls that start GPU work, ``first`` those that launch a kernel for the first time,
+    ``graph`` those that launch a CUDA graph. ``gpu_ns`` is the time of its GPU work.
     """
 
     row: NDArray[Any]
     thread: NDArray[Any]
     start_ns: NDArray[Any]
     end_ns: NDArray[Any]
-    gpu_end_ns: NDArray[Any]
     code: NDArray[Any]
     works: NDArray[Any]
     first: NDArray[Any]
@@ -172,12 +170,10 @@ def _every_call(whole: Capture) -> tuple[ApiCalls, NDArray[Any]]:
     else:
         gpu_ns = np.zeros(len(code), np.int64)
         gpu_ns[operations.call[known]] = duration_ns
-    gpu_end = api["end_ns"].copy()
-    np.maximum.at(gpu_end, operations.call[known], operations.end_ns[known])
     rows = np.flatnonzero(code != -1)
     rows = rows[np.argsort(api["start_ns"][rows], kind="stable")]
     row = np.arange(len(code), dtype=np.int32)
-    times = (api["global_tid"], api["start_ns"], api["end_ns"], gpu_end)
+    times = (api["global_tid"], api["start_ns"], api["end_ns"])
     return ApiCalls(row, *times, code, works, first, graph, gpu_ns), rows
 
 
