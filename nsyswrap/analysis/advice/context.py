@@ -165,8 +165,6 @@ class AdviceContext:
         What other processes compute on it counts, too.
         """
         whole = self.capture.whole
-        if self._computes_alone:
-            return self.window_ns - self.compute.length
         every = gpu_operations_of(whole)
         computes = every.computes & ~communicating(whole, every)
         busy = [0]
@@ -177,17 +175,6 @@ class AdviceContext:
             cover = union(every.start_ns[rows], every.end_ns[rows])
             busy.append(intersection(cover, self.judged.window).length)
         return self.window_ns - max(busy)
-
-    @property
-    def _computes_alone(self) -> bool:
-        """Return True if ``compute`` is all that keeps the only GPU of the part busy with computing."""
-        devices = tuple((process, device) for process, device, _ in self.operations.by_device())
-        return (
-            len(devices) == 1
-            and owners_of_gpus(self.capture.whole)[devices[0]] == devices
-            and self.typical.length == self.window_ns
-            and not communicating(self.capture, self.operations).any()
-        )
 
     @cached_property
     def others(self) -> IntervalSet:
