@@ -511,11 +511,7 @@ class RangeTree:
 
     def path(self, node: int) -> tuple[str, ...]:
         """Return the names from the root to a node."""
-        names = []
-        while node != NOWHERE:
-            names.append(self.names[node])
-            node = int(self.parent[node])
-        return tuple(reversed(names))
+        return tuple(self.names[one] for one in _around(self, node))
 
 
 @per_capture
