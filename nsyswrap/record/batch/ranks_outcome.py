@@ -15,14 +15,17 @@ import re
 import signal
 import socket
 import sqlite3
+import subprocess
 import sys
 import threading
 import time
 import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, OutputError, Unavailable, UsageError
@@ -47,6 +50,8 @@ from nsyswrap.base.run_folder import (
 from nsyswrap.base.sqlite import quoted, read_only, tables_of
 from nsyswrap.base.version import version, version_at_once
 from nsyswrap.record import attached
+from nsyswrap.record.attached import CommandEnd
+from nsyswrap.record.batch.executors import SchedulerJob
 from nsyswrap.record.batch.launchers import (
     INPUT_VARIABLE,
     KILLED,
@@ -56,24 +61,9 @@ from nsyswrap.record.batch.launchers import (
     first_failure,
     lacked_memory,
 )
+from nsyswrap.record.batch.task import TaskSpec
 from nsyswrap.record.process_watch import signals_noted
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from pathlib import Path
-
-    from nsyswrap.record.attached import CommandEnd
-    from nsyswrap.record.batch.task import TaskSpec
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from nsyswrap.record.batch.executors import SchedulerJob
-    from nsyswrap.record.batch.task import TaskSpec
-    from nsyswrap.record.program import Program
+from nsyswrap.record.program import Program
 
 STOP_OTHERS_S = 15  # what still runs after the reports were written is killed this long after a SIGTERM
 _ASK_S = 1.0  # between two looks at the folders of the ranks
@@ -143,20 +133,20 @@ def timed_out(status: Status, limit: str) -> Status:
 def note_time_limit(folder: Path, status: Status) -> None:
     """Let the statuses of the ranks that were stopped say, as that of their run, which limit it reached."""
     limit = status.message.partition(";")[0]
-    folders = rank_folders(folder)
-    for rank, own in _statuses(folder).items():
-        if own.outcome == "interrupted":
-            with suppress(OutputError):
-                existing(folders[rank]).write_status(timed_out(own, limit))
+    _note_stopped(folder, lambda of_rank: timed_out(of_rank, limit))
 
 
 def note_cause(folder: Path, status: Status) -> None:
     """Let the statuses of ranks that were stopped say which rank failed: it may have no status of its own."""
+    _note_stopped(folder, lambda of_rank: replace(of_rank, message=f"{of_rank.message}; {status.message}"))
+
+
+def _note_stopped(folder: Path, changed: Callable[[Status], Status]) -> None:
     folders = rank_folders(folder)
     for rank, own in _statuses(folder).items():
         if own.outcome == "interrupted":
             with suppress(OutputError):
-                existing(folders[rank]).write_status(replace(own, message=f"{own.message}; {status.message}"))
+                existing(folders[rank]).write_status(changed(own))
 
 
 def _failure(spec: TaskSpec, folder: Path, name: str, code: int) -> Status | None:
