@@ -12,12 +12,12 @@ PARENT = 1  # position of the parent's process id in ``stat``
 
 def stat(pid: int) -> list[str]:
     """Return the fields of /proc/PID/stat after the program's name."""
-    return contents(f"/proc/{pid}/stat").decode(errors="replace").rpartition(")")[2].split()
+    return text(f"/proc/{pid}/stat").rpartition(")")[2].split()
 
 
 def name(pid: int) -> str:
     """Return the name of the program."""
-    return contents(f"/proc/{pid}/comm").decode(errors="replace").strip()
+    return text(f"/proc/{pid}/comm").strip()
 
 
 def environment(pid: int) -> bytes:
@@ -32,6 +32,11 @@ def contents(path: str) -> bytes:
             return b"".join(islice(iter(partial(file.read, _BLOCK), b""), _MOST_BLOCKS))
     except OSError:
         return b""
+
+
+def text(path: str) -> str:
+    """Return the contents of a file as text."""
+    return contents(path).decode(errors="replace")
 
 
 def names(folder: str) -> list[str]:

@@ -22,6 +22,7 @@ from nsyswrap.base.files import head, typed
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import is_python
 from nsyswrap.base.run_tool import run_tool
+from nsyswrap.record import proc
 
 if TYPE_CHECKING:
     from nsyswrap.base.run_facts import Host
@@ -88,7 +89,7 @@ def describe_host(load_before: tuple[float, ...]) -> Host:
         nodes |= {int(number) for path in found if (number := path.name.removeprefix("node")).isdecimal()}
     return run_facts.Host(
         node=os.environ.get("SLURMD_NODENAME") or socket.gethostname(),
-        cpu=cpu_model(_text(CPU_INFO)),
+        cpu=cpu_model(proc.text(str(CPU_INFO))),
         cores=len(cores),
         governor=", ".join(sorted({_governor(core) for core in cores} - {""})),
         load=(*load_before, *load_average()),
@@ -104,19 +105,12 @@ def cpu_model(cpu_info: str) -> str:
 
 
 def _governor(core: int) -> str:
-    return _text(CPUS / f"cpu{core}" / "cpufreq" / "scaling_governor").strip()
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
+    return proc.text(f"{CPUS}/cpu{core}/cpufreq/scaling_governor").strip()
 
 
 def mounts() -> str:
     """Return the text of /proc/mounts; empty if it is not readable."""
-    return _text(Path("/proc/mounts"))
+    return proc.text("/proc/mounts")
 
 
 def file_system_of(path: Path, mounted: str) -> str:

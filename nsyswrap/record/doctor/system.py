@@ -101,18 +101,18 @@ class System:
 def gather() -> System:
     """Read /proc and the environment, and try folders and loopback."""
     temporary = _folder(outcome.temporary_place({}))
-    status = _text("/proc/self/status")
-    paranoid = _text("/proc/sys/kernel/perf_event_paranoid").strip()
+    status = proc.text("/proc/self/status")
+    paranoid = proc.text("/proc/sys/kernel/perf_event_paranoid").strip()
     return System(
         temporary,
         _folder(SHARED_MEMORY),
         "" if _has_room(temporary) else _elsewhere(),
         _loopback_error(),
         container_kind(os.environ),
-        host_capabilities(status, _text("/proc/self/uid_map")),
+        host_capabilities(status, proc.text("/proc/self/uid_map")),
         bool(re.search(r"^Seccomp:\s*2", status, re.MULTILINE)),
         int(paranoid) if re.fullmatch(r"-?\d+", paranoid) else None,
-        _text("/proc/version"),
+        proc.text("/proc/version"),
     )
 
 
@@ -125,12 +125,6 @@ def host_capabilities(status: str, uid_map: str) -> int | None:
         return 0
     capabilities = re.search(r"^CapEff:\s*(\w+)", status, re.MULTILINE)
     return int(capabilities[1], 16) if capabilities else None
-
-
-def _text(path: str) -> str:
-    with suppress(OSError):
-        return Path(path).read_text(encoding="utf-8", errors="replace")
-    return ""
 
 
 def _folder(path: Path) -> Folder:
