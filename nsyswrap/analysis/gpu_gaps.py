@@ -182,20 +182,7 @@ Arrays = dict[str, NDArray[Any]]
 
 # If several causes hold at once, the first counts. "migration" is of the pages of unified memory; "unknown":
 # no recorded call launched the next operation.
-CAUSES = (
-    "profiler",
-    "load",
-    "allocate",
-    "synchronise",
-    "launch",
-    "copy",
-    "call",
-    "host",
-    "queued",
-    "migration",
-    "unknown",
-)
-_CAUSE_OF_ACTIVITY = np.array([CAUSES.index(activity) for activity in ACTIVITIES], np.int8)
+CAUSES = (*ACTIVITIES, "queued", "migration", "unknown")
 _CAUSE = {cause: number for number, cause in enumerate(CAUSES)}
 _GAP = {
     **dict.fromkeys(("start_ns", "end_ns"), np.int64),
@@ -260,9 +247,8 @@ class Gaps:
         place[rows] = np.arange(len(rows))
         mine = np.flatnonzero(place[gap] >= 0) if len(rows) < len(self) else slice(None)
         gap, length, cause = place[gap[mine]], end[mine] - start[mine], cause[mine]
-        parts = dict.fromkeys(
-            CAUSES, np.zeros(len(rows), np.int64)
-        )  # few causes occur: the others share this
+        # Few causes occur: the others share this.
+        parts = dict.fromkeys(CAUSES, np.zeros(len(rows), np.int64))
         for number, name in enumerate(CAUSES):
             which = np.flatnonzero(cause == number)
             if len(which):
@@ -529,7 +515,7 @@ def _segments(
             kind = kind[known]
         gap, begins, ends, number = _parted(threads.segments(thread, start, returned), begun)
         in_launch = (number >= _COUNT_IN_LAUNCH) & (begins >= begun[gap])
-        cause = np.where(in_launch, kind[gap], _CAUSE_OF_ACTIVITY[number])
+        cause = np.where(in_launch, kind[gap], number)
         parts.append(GapPieces(known[gap], begins, ends, cause))
         rest = np.flatnonzero(returned < end[known])
         parts.append(GapPieces(known[rest], returned[rest], end[known[rest]], queued[known[rest]]))

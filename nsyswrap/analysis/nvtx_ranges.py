@@ -217,7 +217,9 @@ def _with_names(
     if opened := int((events["end_ns"][rows] == MISSING).sum()):
         notes.append(Note("ranges_open", {"ranges": opened}))
     own, texts = own_texts(capture, rows)
-    key, titles = _domain_titles(capture, events, rows)
+    key, keys = group_keys(process_ids(events["global_tid"][rows]), events["domain_id"][rows])
+    created = _domains(capture, events)
+    titles = [created.get(pair, [None]) for pair in zip(*(part.tolist() for part in keys), strict=True)]
     times = np.array([len(title) for title in titles], np.int64)[key]
     if (times > 1).any():
         notes.append(Note("domain_once_a_thread" if every_creator else "domain_once", {}))
@@ -235,15 +237,6 @@ def _with_names(
         *_without_missing(*number_texts(codes, labels)),
         tuple(notes),
     )
-
-
-def _domain_titles(
-    capture: Capture, events: Events, rows: NDArray[Any]
-) -> tuple[NDArray[Any], list[list[str | None]]]:
-    """Return a code per range for its process and domain, and the domain's names of each code."""
-    key, keys = group_keys(process_ids(events["global_tid"][rows]), events["domain_id"][rows])
-    created = _domains(capture, events)
-    return key, [created.get(pair, [None]) for pair in zip(*(k.tolist() for k in keys), strict=True)]
 
 
 def _domains(capture: Capture, events: Events) -> dict[tuple[int, int], list[str | None]]:

@@ -191,7 +191,6 @@ def _read(  # noqa: PLR0913, PLR0917 - one way for both
         np.empty(_KEPT_BYTES, np.uint8)  # once it is freed, glibc does not return smaller pieces one by one
     yield from in_threads(block, blocks, _THREADS, _FEW_BLOCKS)
     # Some rows are compared with SQLite's.
-    row_ends = np.cumsum(leaves.rows)
     sql = statement("SELECT {columns} FROM {table} WHERE _rowid_ = ?", columns=names, table=table)
     for row, row_values in decoded.items():
         leaf = int(np.searchsorted(row_ends, row, "right"))
