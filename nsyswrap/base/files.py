@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import MISSING, fields, is_dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
 from reprlib import repr as shortened
@@ -288,11 +288,8 @@ def reading(path: Path | str) -> Iterator[tuple[int, int]]:
 
 def json_of(content: bytes) -> Any:  # noqa: ANN401 - any JSON
     """Return the content of JSON in UTF-8. Raises ValueError as ``read_json`` does."""
-    return parsed(_json, content.decode("utf-8", "surrogateescape"))
-
-
-def _json(text: str) -> Any:  # noqa: ANN401 - any JSON
-    return json.loads(text, object_pairs_hook=_once, parse_constant=_refuse)
+    parse = partial(json.loads, object_pairs_hook=_once, parse_constant=_refuse)
+    return parsed(parse, content.decode("utf-8", "surrogateescape"))
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -317,13 +314,10 @@ def parsed(parse: Callable[[str], Result], text: str) -> Result:
 
 def read_toml(path: Path, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:
     """Return the content of a TOML file or of a pipe that has a writer. Raises OSError and ValueError."""
-    with open(path, "rb", opener=_open_without_waiting) as file:
+    # It does not wait for the writer of a pipe.
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
         os.set_blocking(file.fileno(), True)
         return parse_toml(file.read(TOML_BYTES + 1), parse_float)
-
-
-def _open_without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)  # does not wait for the writer of a pipe
 
 
 def parse_toml(content: bytes, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:

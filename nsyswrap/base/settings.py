@@ -114,7 +114,8 @@ def current() -> tuple[dict[str, SettingValue], list[str]]:
     values, notes = from_files()
     for key, setting in SETTINGS.items():
         if variable := _variable(setting):
-            values[key] = SettingValue(_of_variable(variable), f"${variable}")
+            value = {"NO_COLOR": "never", "FORCE_COLOR": "always"}.get(variable) or os.environ[variable]
+            values[key] = SettingValue(value, f"${variable}")
         values.setdefault(key, SettingValue(setting.builtin, "built-in"))
     return {key: values[key] for key in SETTINGS}, notes
 
@@ -125,13 +126,15 @@ def _variable(setting: Setting) -> str:
     )
 
 
-def _of_variable(name: str) -> str:
-    return {"NO_COLOR": "never", "FORCE_COLOR": "always"}.get(name) or os.environ[name]
-
-
 def from_files() -> tuple[dict[str, SettingValue], list[str]]:
     """Return the settings of both files, and notes on those that are ignored. Raises UsageError."""
-    project, notes = _of_project(project_file())
+    path = project_file()
+    table, notes = _project_table(path)
+    table.pop(GATE, None)
+    project = _checked(table, str(path))
+    if project.pop("nsys", None) is not None:
+        place = user_file() or "~/.config/nsyswrap/config.toml"
+        notes = [f"{path}: nsys is ignored, as a project must not choose it; set nsys in {place}"]
     return {**of_user(), **project}, notes
 
 
@@ -156,16 +159,6 @@ def of_user() -> dict[str, SettingValue]:
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read: {why(error)}", "correct the file, or remove it") from None
     return _checked(table, str(path))
-
-
-def _of_project(path: Path | None) -> tuple[dict[str, SettingValue], list[str]]:
-    table, notes = _project_table(path)
-    table.pop(GATE, None)
-    values = _checked(table, str(path))
-    if values.pop("nsys", None) is None:
-        return values, notes
-    place = user_file() or "~/.config/nsyswrap/config.toml"
-    return values, [f"{path}: nsys is ignored, as a project must not choose it; set nsys in {place}"]
 
 
 def gate_of_project() -> tuple[dict[str, Any], str]:

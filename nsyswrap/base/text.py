@@ -269,8 +269,9 @@ def shortest_labels(paths: Sequence[Path]) -> list[str]:
     exact = [pathlib.Path(os.path.abspath(path)).parts for path in paths]  # noqa: PTH100 - resolve() would follow symbolic links
     different = len(set(exact))
     short = [_without_file(_given(path)) for path in paths]
-    if different > 1:
-        short = _without_common_end(short)
+    # The last parts that all paths have in common are left out, while every path keeps one part.
+    while different > 1 and len({parts[-1] for parts in short}) == 1 < min(map(len, short)):
+        short = [parts[:-1] for parts in short]
     labels = _shortest_different(short, different) or _shortest_different(exact, different)
     return _numbered([os.fsencode(label).decode("utf-8", "backslashreplace") for label in labels])
 
@@ -288,14 +289,6 @@ def _without_file(parts: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(folders)
     path = pathlib.Path(name)
     return (*folders, path.stem if path.suffix in _SUFFIXES else name)
-
-
-def _without_common_end(paths: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Remove the last parts that all paths have in common, while every path keeps one part."""
-    paths = list(paths)
-    while len({parts[-1] for parts in paths}) == 1 < min(map(len, paths)):
-        paths = [parts[:-1] for parts in paths]
-    return paths
 
 
 def _shortest_different(paths: Sequence[tuple[str, ...]], different: int) -> list[str]:

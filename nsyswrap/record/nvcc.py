@@ -107,7 +107,9 @@ def build(source: Path, options: Sequence[str] = ()) -> Executable:
     arguments = (*flags(options), *options, *code)
     folder = str(Path.cwd()) if options else ""  # relative paths in options count from it
     here = query().capabilities if any("native" in option for option in options) else ()
-    key = _key(str(paths.real(source)), folder, version, *arguments, *here)
+    variables = map(os.environ.get, _VARIABLES)
+    facts = [str(paths.real(source)), folder, version, *arguments, *here, *variables]
+    key = hashlib.sha256(repr(facts).encode()).hexdigest()[:24]
     target = cache_dir("builds", key) / source.stem
     if _is_current(target):
         return Executable(target)
@@ -207,11 +209,6 @@ def _release_advice(capability: str) -> str:
         return "use a newer CUDA toolkit, or name an older architecture with --arch"
     first, last = _SUPPORT[capability]
     return f"use CUDA {first} to {last}" if last else f"use CUDA {first} or newer"
-
-
-def _key(*parts: str) -> str:
-    facts = [*parts, *(os.environ.get(name) for name in _VARIABLES)]
-    return hashlib.sha256(repr(facts).encode()).hexdigest()[:24]
 
 
 def _is_current(target: Path) -> bool:

@@ -73,7 +73,13 @@ def find_nsys(explicit: str | None = None) -> tuple[Nsys, list[Nsys]]:
     """
     nsys_named, source = named(explicit)
     if nsys_named:
-        nsys = judge(_executable(nsys_named, source))
+        executable = shutil.which(nsys_named)
+        if executable is None:
+            raise Unavailable(
+                f"{source} names {nsys_named}, which is not an executable",
+                "give the path of an nsys executable",
+            )
+        nsys = judge(Path(executable))
         if nsys.fault:
             raise Unavailable(f"{nsys.path}: {nsys.fault}", nsys.cure)
         return nsys, []
@@ -237,15 +243,6 @@ def _output(command: list[str], environment: dict[str, str]) -> tuple[str, str]:
         return run_tool(command, _TIMEOUT_S, env=environment, most=_MOST_BYTES).stdout, ""
     except (OSError, subprocess.SubprocessError) as error:
         return "", fault_of(error)
-
-
-def _executable(value: str, source: str) -> Path:
-    path = shutil.which(value)
-    if path is None:
-        raise Unavailable(
-            f"{source} names {value}, which is not an executable", "give the path of an nsys executable"
-        )
-    return Path(path)
 
 
 def _by_version(path: Path) -> tuple[int, ...]:
