@@ -234,9 +234,9 @@ class _Work:
         """The duration of each row."""
         return self.end_ns - self.start_ns  # type: ignore[no-any-return]
 
-    def named(self, part: str) -> NDArray[Any]:
-        """Mark the kernels whose name has this part."""
-        known = np.array([part in name for name in self._context.kernels.names] + [False])
+    def named(self, text: str) -> NDArray[Any]:
+        """Mark the kernels whose name has this text."""
+        known = np.array([text in name for name in self._context.kernels.names] + [False])
         return known[self.name]  # type: ignore[no-any-return]
 
     def marked(self, *roles: int) -> NDArray[Any]:
