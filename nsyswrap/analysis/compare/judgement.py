@@ -43,8 +43,6 @@ with lazy_imports():
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
     from nsyswrap.analysis.compare.model import Outcome, RowFigures, Side
     from nsyswrap.analysis.compare.pairing import PairedRows
 

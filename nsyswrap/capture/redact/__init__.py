@@ -23,7 +23,6 @@ from nsyswrap.base.records import dataclass
 from nsyswrap.base.sqlite import copies_of, quoted, read_only
 from nsyswrap.capture import schema
 from nsyswrap.capture.export import Export
-from nsyswrap.capture.redact import places
 from nsyswrap.capture.redact.search import Search, ValueSearch, rule_of
 
 with lazy_imports():
