@@ -279,12 +279,6 @@ def memory_bound(context: AdviceContext) -> Iterator[Finding]:
             yield from check(context, work)
 
 
-def _trains(context: AdviceContext) -> bool:
-    """Return True if kernels have names of training."""
-    named = zip(context.kernels.names, context.kernels.total_ns.tolist(), strict=True)
-    return any(total and _TRAINS.search(name) for name, total in named)
-
-
 def _attention(context: AdviceContext, work: _Work) -> Iterator[Finding]:
     """Yield a finding on softmaxes between two products, with elementwise kernels around them alone.
 
@@ -399,7 +393,9 @@ def _casts(context: AdviceContext, work: _Work) -> Iterator[Finding]:
     marks = work.marked(CAST) & work.free
     if not context.worth(int(work.ns[marks].sum())):
         return
-    trains = work.updates or _trains(context)
+    # Kernels with names of training.
+    named = zip(context.kernels.names, context.kernels.total_ns.tolist(), strict=True)
+    trains = work.updates or any(total and _TRAINS.search(name) for name, total in named)
     if trains:
         known = ascending(work.elements[work.marked(ELEMENTWISE) & work.free & (work.elements > 0)])
         size = work.elements[marks]

@@ -157,7 +157,8 @@ def _renamed(rows: Iterable[PairedFigures]) -> dict[Key, Key]:
         alike = _only_ones(removed, test), _only_ones(added, test)
         for trait in alike[0].keys() & alike[1].keys():
             old, new = alike[0][trait], alike[1][trait]
-            if test is not tests[-1] or _similar(removed[old].each_ns, added[new].each_ns):
+            each_ns = removed[old].each_ns, added[new].each_ns
+            if test is not tests[-1] or 0 < max(each_ns) <= _SIMILAR * min(each_ns):
                 found[new] = old
                 del removed[old], added[new]
     return found
@@ -280,7 +281,3 @@ def _only_ones(
     for key, own in kernels.items():
         alike[test(key, own)].append(key)
     return {trait: keys[0] for trait, keys in alike.items() if len(keys) == 1}
-
-
-def _similar(one: float, other: float) -> bool:
-    return 0 < max(one, other) <= _SIMILAR * min(one, other)

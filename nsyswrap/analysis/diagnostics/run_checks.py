@@ -51,7 +51,8 @@ def check_run(capture: Capture) -> Iterator[CheckResult]:
             yield info(CLOCKS, "idle_clock", len(gpu.seconds), **numbers)
         yield from _sound(gpu)
     if conditions.facts.gpus and not list(_other_processes(conditions)):
-        yield _alone(conditions)
+        is_known = _are_known(_gpus(conditions))
+        yield ok(PROCESSES, "no_other_process") if is_known else unknown(PROCESSES, "processes_unknown")
     # Compare the load before the run, which the program has no part in, with the cores of the machine.
     host = conditions.facts.host
     if host.load and host.machine_cores and host.load[0] >= host.machine_cores:
@@ -171,9 +172,3 @@ def _sound(gpu: WorkingGpu) -> Iterator[CheckResult]:
         yield ok(THROTTLING, "seldom_throttled", **numbers, throttled_percent=gpu.throttled_percent)
     elif is_at_full_clock(gpu):
         yield ok(THROTTLING, "full_clock", **numbers)
-
-
-def _alone(conditions: RunConditions) -> CheckResult:
-    if _are_known(_gpus(conditions)):
-        return ok(PROCESSES, "no_other_process")
-    return unknown(PROCESSES, "processes_unknown")

@@ -44,7 +44,9 @@ def answer_of_ranks(members: Sequence[RankCapture]) -> Answer | None:
     job = judged_job([members[number].label for number in with_work], judged)
     main = max(answers, key=lambda answer: sum(answer.busy_ns.values()))
     withheld = next((answer.withheld for answer in answers if answer.withheld), None)
-    is_one_each = all(sum(map(_communicates, processes)) <= 1 for processes in of_views)
+    is_one_each = all(
+        sum(bool(communicates(one.view).any()) for one in processes) <= 1 for processes in of_views
+    )
     wait = waiting_for_rank(job, judged) if is_one_each and not withheld else None
     shares = dict(zip(with_work, _shares(job, answers, is_one_each=is_one_each), strict=True))
     findings = () if withheld else tuple(_findings(answers, main, wait))
@@ -74,10 +76,6 @@ def _devices(views: Sequence[Capture], of_views: Sequence[Sequence[JudgedProcess
         by_file.setdefault(view.path, (view.whole, []))[1].extend(processes)
     for whole, processes in by_file.values():
         yield from device_times(whole, processes)
-
-
-def _communicates(process: JudgedProcess) -> bool:
-    return bool(communicates(process.view).any())
 
 
 def _largest(findings: Iterable[Finding]) -> dict[str, Finding]:

@@ -69,7 +69,10 @@ def check(path: Path) -> ExportSecrets:
         found = cells.DatabaseCells(db, search, strings)
         texts = places.event_texts(export)
         secrets = (
-            *(_environment(export), _program_output(export), _personal(export), _other_processes(export)),
+            _environment(export),
+            Secret("program output", sum(map(export.count, places.OUTPUT_TABLES))),
+            _personal(export),
+            Secret("other processes' names", len(places.other_processes(export))),
             Secret(
                 "texts of system events", sum(count for _, count in texts), tuple(table for table, _ in texts)
             ),
@@ -287,10 +290,6 @@ def _environment(export: Export) -> Secret:
     return Secret("environment", len(places.environment(export)), names)
 
 
-def _program_output(export: Export) -> Secret:
-    return Secret("program output", sum(map(export.count, places.OUTPUT_TABLES)))
-
-
 def _personal(export: Export) -> Secret:
     names = [f"{table}.{name}" for table, name, _ in places.personal_rows(export)]
     rows = [(name, value) for _, name, value in places.named_rows(export)]
@@ -299,7 +298,3 @@ def _personal(export: Export) -> Secret:
     columns = [f"{table}.{column}" for table, column, _ in numbers]
     count = len(names) + sum(count for _, _, count in numbers)
     return Secret("user, host and paths", count, tuple(dict.fromkeys(names + columns)))
-
-
-def _other_processes(export: Export) -> Secret:
-    return Secret("other processes' names", len(places.other_processes(export)))

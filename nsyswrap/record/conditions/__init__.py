@@ -87,11 +87,12 @@ def describe_host(load_before: tuple[float, ...]) -> Host:
     for core in cores:
         found = paths.matching(CPUS / f"cpu{core}", "node[0-9]*", paths.ignore)
         nodes |= {int(number) for path in found if (number := path.name.removeprefix("node")).isdecimal()}
+    governors = {proc.text(f"{CPUS}/cpu{core}/cpufreq/scaling_governor").strip() for core in cores}
     return run_facts.Host(
         node=os.environ.get("SLURMD_NODENAME") or socket.gethostname(),
         cpu=cpu_model(proc.text(str(CPU_INFO))),
         cores=len(cores),
-        governor=", ".join(sorted({_governor(core) for core in cores} - {""})),
+        governor=", ".join(sorted(governors - {""})),
         load=(*load_before, *load_average()),
         machine_cores=os.cpu_count(),
         numa_nodes=tuple(sorted(nodes)),
@@ -102,10 +103,6 @@ def cpu_model(cpu_info: str) -> str:
     """Return the model in the text of ``/proc/cpuinfo``; empty if it is missing, for example on ARM."""
     model = re.search(r"(?m)^model name\s*:\s*(.+?)\s*$", cpu_info)
     return model[1] if model else ""
-
-
-def _governor(core: int) -> str:
-    return proc.text(f"{CPUS}/cpu{core}/cpufreq/scaling_governor").strip()
 
 
 def mounts() -> str:

@@ -156,15 +156,12 @@ def submit(command: Sequence[str]) -> str:
                 "wait until other jobs have ended, or set account or qos in [slurm]",
                 retryable=True,
             )
+        script = next(word for word in command if word.endswith(".sh"))
         raise Unavailable(
             f"Slurm refused the jobs: {_last_line(done.stderr)}",
-            f"change [slurm] in the plan or --slurm; job script: {_script_of(command)}",
+            f"change [slurm] in the plan or --slurm; job script: {script}",
         )
     return done.stdout.strip().partition(";")[0]  # 17;cluster
-
-
-def _script_of(command: Sequence[str]) -> str:
-    return next(word for word in command if word.endswith(".sh"))
 
 
 def refusal(script: str) -> str | None:
