@@ -574,7 +574,7 @@ def _each_gap(numbers: Numbers) -> str:
     if "before_loading_ns" in numbers:
         return "{before_loading_ns} of it before modules load"
     if "half_gaps" in numbers:
-        return "half in {half_gaps:gaps} over {shorter_ns}"
+        return "half of it in {half_gaps:gaps} over {shorter_ns}"
     if "longest_ns" not in numbers:
         return "median {median_ns} per gap"
     return "{longest_ns} " + ("before the first kernel" if numbers["before_kernels"] else "in one gap")
@@ -602,8 +602,8 @@ def _synchronizing(numbers: Numbers) -> _Variant:
 
 _ON_A_GPU_OF_ITS_OWN = {
     "remedy": "A GPU of its own or less extra work",
-    "do": "run again on a GPU of its own, as other processes used this one; move work that is still extra "
-    "elsewhere: checkpoints and logs to another thread",
+    "do": "run again on a GPU of its own, as other processes had this one open; move work that is still "
+    "extra elsewhere: checkpoints and logs to another thread",
 }
 
 

@@ -90,7 +90,7 @@ def gaps_of(lengths: list[int], loads: tuple[int, ...] = ()) -> list[Row]:
     ("lengths", "loads", "what"),
     [
         ([300] * 30, (), "median 300 ns per gap"),
-        ([300] * 30 + [5000, 4500], (), "half in 2 gaps over 300 ns"),
+        ([300] * 30 + [5000, 4500], (), "half of it in 2 gaps over 300 ns"),
         ([300] * 30 + [5000, 5000, 300], (30, 31), "10.0 µs of it before modules load"),
         ([300] * 30 + [12_000, 300], (30,), "12.0 µs in one gap"),
     ],

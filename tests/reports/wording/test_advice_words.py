@@ -282,8 +282,8 @@ host_bound: Host code leaves the GPU idle | 6.00 µs in one gap | gaps with the 
     calls: 3, 7.00 µs in total
 host_bound: Host-bound | host code leaves the GPU idle, 863 ms of it before modules load | gaps with the
     launching thread outside CUDA calls: 3,000, 922 ms in total
-host_bound: Host code leaves the GPU idle | half in 3 gaps over 59.2 ms | gaps with the launching thread
-    outside CUDA calls: 3,000, 922 ms in total
+host_bound: Host code leaves the GPU idle | half of it in 3 gaps over 59.2 ms | gaps with the launching
+    thread outside CUDA calls: 3,000, 922 ms in total
 waiting_for_input: Waiting for input or other host code | 6.00 µs before one copy to the GPU | waits: 3,
     7.00 µs in total; use --trace cuda,nvtx,osrt to tell waiting from computing
 waiting_for_input: Waiting for input or other host code | median 300 ns before a copy to the GPU | waits: 1
