@@ -81,9 +81,14 @@ def compute(capture: Capture) -> Result:
     named = {one.process_id for one in processes if len(processes) > 1} - {MISSING}
     owned = [(one, f", process {one.process_id}" if one.process_id in named else "") for one in processes]
     blocks = [*(_judged_row(*one) for one in owned), *_of_operations(capture)]
-    of_steps = [_step_rows(one, of) for one, of in owned if one.steps.has_steady]
-    told = [one for one in of_steps if (one.figures["samples"] >= LEAST_SAMPLES).any()]
-    blocks += told
+    short = []
+    for one, of in owned:
+        if one.steps.has_steady:
+            rows_of_steps = _step_rows(one, of)
+            if (rows_of_steps.figures["samples"] >= LEAST_SAMPLES).any():
+                blocks.append(rows_of_steps)
+            else:
+                short.append(f"no rows of steps{of}: none has {LEAST_SAMPLES} samples")
     figures = {name: np.concatenate([one.figures[name] for one in blocks]) for name in blocks[0].figures}
     rows = [(block.scope, name) for block in blocks for name in block.names]
     near = near_roof(figures)
@@ -105,7 +110,6 @@ def compute(capture: Capture) -> Result:
         if other and one not in ("", NEITHER, other)
     ]
     labels = name_notes(capture, gpu_operations_of(capture))
-    short = [f"no rows of steps: none has {LEAST_SAMPLES} samples"] if len(told) < len(of_steps) else []
     return Result(data, (*labels, *_notes(processes, differ), *short, _sampled(data)))
 
 
