@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import ascending
 from nsyswrap.analysis.diagnostics.launch_checks import check_launches
-from nsyswrap.analysis.finding import Finding, FindingKind
+from nsyswrap.analysis.finding import CheckResult, Finding, FindingKind
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, gpu_operations_of
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.nvtx_ranges import MAIN_DOMAIN, range_labels, xla_broke_import
@@ -23,6 +23,7 @@ from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.info import each_handed_over
+from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import BUFFERS, DROPPED, LAUNCHED, NVTX_DOMAIN, STOPPED_WARNING
 from nsyswrap.capture.stream import one_of
 
@@ -101,21 +102,25 @@ def is_cut_at_its_end(whole: Capture, losses: Sequence[str]) -> bool:
         return False
     operations = gpu_operations_of(whole)
     orphans = int(np.count_nonzero((operations.call < 0) & ~operations.migration))
-    lost = sum(check.count or 0 for check in check_launches(whole) if check.kind == "launches_lost")
+    lost = sum(check.count or 0 for check in _lost_launches(whole))
     return bool(max(lost, orphans) <= _MOST_LOST * len(launches_of(whole)))
 
 
 def _all_late(whole: Capture) -> bool:
     """Return True if no launch call before the last one with recorded work lacks its work."""
-    lost = [check for check in check_launches(whole) if check.kind == "launches_lost"]
-    return all(check.numbers["late"] == check.count for check in lost)
+    return all(check.numbers["late"] == check.count for check in _lost_launches(whole))
+
+
+@per_capture
+def _lost_launches(whole: Capture) -> list[CheckResult]:
+    return [check for check in check_launches(whole) if check.kind == "launches_lost"]
 
 
 def lacks_kernels(whole: Capture) -> bool:
     """Return True if a program launched kernels, and none is recorded."""
     if not whole.has("api") or any(map(whole.has, (KERNEL, GRAPH))):
         return False
-    return any(check.kind == "launches_lost" for check in check_launches(whole))
+    return bool(_lost_launches(whole))
 
 
 def began_before(whole: Capture) -> bool:
