@@ -117,7 +117,7 @@ CROSS_CHECK = Schema(
 def gpu_by_variant(captures: Mapping[str, Capture]) -> Table:
     """Return kernels, launches and copies of each variant's capture."""
     wanted = [column.name for column in GPU_BYVARIANT.columns[1:]]
-    rows = [(label, *map(gpu_totals(capture).get, wanted)) for label, capture in captures.items()]
+    rows = [(label, *map(gpu_totals(capture).__getitem__, wanted)) for label, capture in captures.items()]
     return table_of(GPU_BYVARIANT, rows)
 
 

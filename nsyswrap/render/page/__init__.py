@@ -65,9 +65,7 @@ def document(
     )
     links = (element("a", name, href=f"#{anchor}") for anchor, name, _ in sections)
     has_timeline = "timeline.js" in scripts
-    needing = (
-        f"The {'timeline and the sorting of tables need' if has_timeline else 'sorting of tables needs'}"
-    )
+    needing = "The timeline and the sorting of tables need" if has_timeline else "The sorting of tables needs"
     body = element(
         "body",
         textures(),
