@@ -78,8 +78,10 @@ def test_nsys_takes_the_stacks_of_all_calls(tmp_path: Path) -> None:
     options, program = RecordingOptions(python_lines=True, stats=False), [sys.executable, "-c", "pass"]
     command = nsys.profile_argv(find_nsys()[0], options, tmp_path / "report", program)
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
-    if done.returncode:
-        pytest.skip(f"this machine does not let nsys sample the CPU: {done.stdout}{done.stderr}")
+    printed = done.stdout + done.stderr
+    if done.returncode and "sampl" in printed.lower():
+        pytest.skip(f"this machine does not let nsys sample the CPU: {printed}")
+    assert done.returncode == 0, printed
     with closing(sqlite3.connect(tmp_path / "report.sqlite")) as export:
         told = dict(export.execute("SELECT name, value FROM META_DATA_CAPTURE"))
     taken = {name.rpartition(":COLLECT_")[2]: value for name, value in told.items()}

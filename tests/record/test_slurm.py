@@ -364,16 +364,13 @@ def test_a_task_is_killed(work: Work) -> None:
     assert work.said("began") == ["1", "1", "2"]
 
 
-def collecting(folder: Path, cluster: Cluster, *words: str) -> subprocess.Popen[str]:
+def collecting(folder: Path, cluster: Cluster, *words: str) -> subprocess.Popen[bytes]:
+    """Begin to collect; what it says is in the file ``said``."""
     command = [sys.executable, "-m", "nsyswrap", "collect", "b", "loose", "-o", "out", *words]
-    return subprocess.Popen(
-        command,
-        cwd=folder,
-        env=cluster.environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    with (folder / "said").open("w") as said:
+        return subprocess.Popen(
+            command, cwd=folder, env=cluster.environment, stdout=subprocess.DEVNULL, stderr=said
+        )
 
 
 def test_collect_reads_captures_in_a_job_array(tmp_path: Path, cluster: Cluster) -> None:
@@ -385,8 +382,10 @@ def test_collect_reads_captures_in_a_job_array(tmp_path: Path, cluster: Cluster)
     for rank in range(2):
         write(tmp_path / f"loose/job.rank{rank}.sqlite", kernel("k", 0, 12 + rank))
     (tmp_path / "loose/bad.sqlite").write_text("no capture")
+    said = tmp_path / "said"
     with collecting(tmp_path, cluster) as process:
-        assert process.communicate(timeout=PATIENCE_S)[1]
+        process.wait(PATIENCE_S)
+    assert said.read_text()
     tables = {path.name: path.read_bytes() for path in (tmp_path / "out").glob("*.csv")}
     assert len(tables) == 3
     for path in (tmp_path / "loose").iterdir():
@@ -395,15 +394,14 @@ def test_collect_reads_captures_in_a_job_array(tmp_path: Path, cluster: Cluster)
         job = tmp_path / "out/.digests/job"
         wait_until(lambda: job.exists() and cluster.jobs())
         first = job.read_text()
-        wait_until(lambda: process.stderr and f"job {first} reads 5 captures" in process.stderr.readline())
+        wait_until(lambda: f"job {first} reads 5 captures" in said.read_text())
         process.send_signal(signal.SIGINT)
-        said = process.communicate(timeout=PATIENCE_S)[1]
-        assert f"job {first} continues; the same command waits for it, and collects" in said
+        process.wait(PATIENCE_S)
+    assert f"job {first} continues; the same command waits for it, and collects" in said.read_text()
     cluster.run("scontrol", "release", first)
     with collecting(tmp_path, cluster, "--executor", "slurm", "--jobs", "3") as process:
-        said = process.communicate(timeout=PATIENCE_S)[1]
-    assert process.returncode == 65, said  # bad.sqlite
-    assert "reads the ranks of 1 run" in said
+        assert process.wait(PATIENCE_S) == 65, said.read_text()  # bad.sqlite
+    assert "reads the ranks of 1 run" in said.read_text()
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").glob("*.csv")} == tables
     assert len(list((tmp_path / "b").rglob(DIGEST))) == 2
     assert not job.exists()
@@ -415,8 +413,8 @@ def test_captures_that_no_job_has_read_are_named(tmp_path: Path, cluster: Cluste
     with collecting(tmp_path, cluster, "--executor", "slurm", "--slurm", "hold") as process:
         wait_until(lambda: len(cluster.jobs()) == 1)
         cluster.run("scancel", cluster.jobs()[0].partition("_")[0])
-        said = process.communicate(timeout=PATIENCE_S)[1]
-    assert process.returncode == 69
+        assert process.wait(PATIENCE_S) == 69
+    said = (tmp_path / "said").read_text()
     assert re.search(r"job \d+ ended without digests of 1 capture, such as b/runs/00001;", said)
     assert "without --executor this machine makes them" in said
     assert not (tmp_path / "out/results.csv").exists()

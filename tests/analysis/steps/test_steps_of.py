@@ -218,16 +218,18 @@ class TestChoice:
         assert (numbers(steps.steady), steps.has_steady) == ([2], True)
 
 
+def lasting(lengths: list[int]) -> Drawing:
+    """Ranges 'step' of these lengths in ns, one after the other, with a kernel each."""
+    drawing, now = Drawing(), 0
+    for length in lengths:
+        drawing.range("step", now, now + length)
+        drawing.launch("a", now + 100, gpu_ns=100)
+        now += length
+    return drawing
+
+
 class TestVaryingSteps:
     """Steps of which many take more than five times as long as others."""
-
-    def lasting(self, lengths: list[int]) -> Drawing:
-        drawing, now = Drawing(), 0
-        for length in lengths:
-            drawing.range("step", now, now + length)
-            drawing.launch("a", now + 100, gpu_ns=100)
-            now += length
-        return drawing
 
     @pytest.mark.parametrize(
         "lengths",
@@ -240,7 +242,7 @@ class TestVaryingSteps:
         ],
     )
     def test_steps_that_differ_in_turn_are_steady(self, lengths: list[int], tmp_path: Path) -> None:
-        steps = only(tmp_path, self.lasting(lengths))
+        steps = only(tmp_path, lasting(lengths))
         assert (steps.has_steady, int(steps.steady.sum())) == (True, len(lengths) - 1)
 
     @pytest.mark.parametrize(
@@ -252,7 +254,7 @@ class TestVaryingSteps:
         ],
     )
     def test_steps_that_vary_are_none(self, lengths: list[int], tmp_path: Path) -> None:
-        why = only(tmp_path, self.lasting(lengths)).why_none
+        why = only(tmp_path, lasting(lengths)).why_none
         assert why
         assert note_text(why).startswith("'step' varies from ")
 
@@ -260,16 +262,8 @@ class TestVaryingSteps:
 class TestTrend:
     """Steps that grow or shrink all the time."""
 
-    def lasting(self, lengths: list[int]) -> Drawing:
-        drawing, now = Drawing(), 0
-        for length in lengths:
-            drawing.range("step", now, now + length)
-            drawing.launch("a", now + 100, gpu_ns=100)
-            now += length
-        return drawing
-
     def test_steps_that_shrink_are_no_warm_up(self, tmp_path: Path) -> None:
-        steps = only(tmp_path, self.lasting([80_000 - 600 * i for i in range(100)]))
+        steps = only(tmp_path, lasting([80_000 - 600 * i for i in range(100)]))
         assert (steps.warm_up, steps.has_steady) == (1, True)
         assert numbers(steps.outlier) == []
         assert joined_texts([steps.remarks]) == ("steps shrink from 72.5 µs to 27.5 µs",)
@@ -277,16 +271,16 @@ class TestTrend:
     def test_an_outlier_exceeds_those_around_it(self, tmp_path: Path) -> None:
         lengths = [10_000 + 1000 * i for i in range(60)]
         lengths[10] += 15_000  # 35 us, where the last steps take 69
-        steps = only(tmp_path, self.lasting(lengths))
+        steps = only(tmp_path, lasting(lengths))
         assert numbers(steps.outlier) == [10]
         assert joined_texts([steps.remarks]) == ("steps grow from 17.5 µs to 62.5 µs",)
 
     def test_a_large_trend_is_judged(self, tmp_path: Path) -> None:
-        assert only(tmp_path, self.lasting([1000 * (1 + i * i) for i in range(40)])).has_steady
+        assert only(tmp_path, lasting([1000 * (1 + i * i) for i in range(40)])).has_steady
 
     @pytest.mark.parametrize("lengths", [[10_000 + 20 * i for i in range(60)], [10_000, 20_000] * 30])
     def test_a_drift_of_little_and_turns_are_no_trend(self, lengths: list[int], tmp_path: Path) -> None:
-        assert only(tmp_path, self.lasting(lengths)).remarks == ()
+        assert only(tmp_path, lasting(lengths)).remarks == ()
 
 
 @pytest.mark.parametrize(
