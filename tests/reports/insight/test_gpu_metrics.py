@@ -125,6 +125,19 @@ def test_processes_that_share_a_gpu_share_its_samples(tmp_path: Path) -> None:
     assert samples(capture.select(steps="step")) == {"k": 3 * 38}
 
 
+def test_the_process_whose_steps_have_too_few_samples_is_named(tmp_path: Path) -> None:
+    rows = []
+    for pid, length in ((100, 400), (200, 200)):
+        for start in range(0, 1600, length):
+            number = start + pid + 1
+            rows += [nvtx("step", start, start + length, globalTid=global_id(pid, pid))]
+            rows += [call("cudaLaunchKernel", start + 1, start + 3, number, pid=pid)]
+            rows += [kernel("k", start + 5, start + length - 5, number, pid=pid)]
+    capture = opened(tmp_path, *rows, *sampled([50] * 200))
+    assert len(rows_of(capture, "step")) == 3
+    assert "no rows of steps, process 200: none has 30 samples" in capture.report(REPORT).notes
+
+
 def test_samples_lie_in_the_selected_time(tmp_path: Path) -> None:
     capture = opened(tmp_path, kernel("k", 0, 400), *sampled([50] * 40)).select(time="95ns/305ns")
     assert samples(capture) == {"k": 20}  # 100 to 300
