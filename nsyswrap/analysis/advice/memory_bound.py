@@ -327,12 +327,13 @@ def _updates(context: AdviceContext, work: _Work) -> Iterator[Finding]:
 
     One pass saves what each kernel writes and the next one of the same parameter reads.
     """
-    marks = _one_by_one(work)
-    saved = _saved_ns(work, *_neighbors(work, marks))
-    passes, saved_of_passes = _passes(work)
+    marks, (passes, saved_of_passes) = _one_by_one(work), _passes(work)
     foreach_ns, total_ns = int(work.ns[passes].sum()), int(work.ns[marks | passes].sum())
+    if not context.worth(total_ns):
+        return
+    saved = _saved_ns(work, *_neighbors(work, marks))
     of_foreach = {"foreach": True} if 2 * foreach_ns > total_ns else {}
-    share = (saved + saved_of_passes) / max(1, total_ns)
+    share = (saved + saved_of_passes) / total_ns
     found = list(_finding(context, work, "parameter_updates", marks | passes, share=share, **of_foreach))
     work.updates = bool(found)
     yield from found
@@ -573,5 +574,5 @@ _ROLES = {
     _updates: (*_IN_UPDATE, FOREACH),
     _casts: (CAST,),
     _layout: _LAYOUT,
-    _chains: (*_IN_CHAIN, REDUCE, *_OF_XLA, JOINED),
+    _chains: (*_IN_CHAIN, *_OF_XLA, JOINED),  # reductions come between these
 }
