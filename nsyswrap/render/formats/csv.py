@@ -138,7 +138,9 @@ def _lines(columns: Sequence[Cells], between: Sequence[bytes], rows: int) -> byt
             cells[:] = part.view(cells.dtype)[:, 0]
         place += size
     written = block.tobytes().translate(None, _BLANK)
-    return written % tuple(chain.from_iterable(zip(*long, strict=True))) if long else written
+    if len(long) > 1:
+        return written % tuple(chain.from_iterable(zip(*long, strict=True)))
+    return written % tuple(long[0]) if long else written
 
 
 def _writer(
