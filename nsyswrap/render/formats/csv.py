@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _ROWS = 2**14  # of a block
 _BLANK, _LONG = b"\0", b"%b"  # of a block: bytes that are removed, and where a long text comes in
 _SHORT = 32  # bytes of the longest text in a column of short texts
-_CLOSE = 2**14  # values within such a range are written once
+_CLOSE, _REPEATS = 2**18, 4  # within such a range, a value that rows have so often on average is written once
 _GROUP, _GROUP_DIGITS = 10_000, 4  # digits are written in groups
 _EXACT = 2**50  # below this, dividing by a power of ten and rounding to decimals is exact but for ties
 # A spreadsheet runs a cell that begins like this as a formula, GitHub as a command; some skip blanks before.
@@ -174,14 +174,14 @@ def _whole_numbers(
     values: NDArray[Any], written: Callable[[NDArray[Any]], NDArray[np.uint8]], missing: NDArray[np.uint8]
 ) -> Callable[[slice], Cells]:
     """Return a function that writes these rows. If the values lie close together, each is written once."""
-    known = values[values != MISSING] if (values == MISSING).any() else values
+    known = values[values != MISSING] if values.min(initial=0) == MISSING else values
     if not len(known):
         return lambda _: missing
     least, most = int(known.min()), int(known.max())
-    if most - least >= min(_CLOSE, len(values)):
-        return lambda rows: _where_known(values[rows], written, missing)
     if least == most and known is values:
         return lambda _: written(values[:1])[0]
+    if most - least >= min(_CLOSE, len(values) // _REPEATS):
+        return lambda rows: _where_known(values[rows], written, missing)
     cells = written(np.arange(least, most + 1))
     if known is values:
         return lambda rows: cells.take(values[rows] - least, axis=0)
