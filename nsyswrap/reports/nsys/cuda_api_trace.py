@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from nsyswrap.analysis.arrays.codes import TextColumn
 from nsyswrap.analysis.arrays.groups import distinct
-from nsyswrap.analysis.names import event_names, look_up
+from nsyswrap.analysis.names import event_names
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED
 from nsyswrap.capture.selection import process_ids, thread_ids
+from nsyswrap.capture.stream import looked_up
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema, Values
 
 _NO_THREADS = "this export has no ThreadNames: priorities and names of threads are left empty"
@@ -19,30 +21,34 @@ _NO_THREADS = "this export has no ThreadNames: priorities and names of threads a
 def compute(capture: Capture) -> Result:
     """Return one row per call, in row order."""
     api = capture.columns("api", "start_ns", "return_value", "correlation_id", "global_tid")
+    names = event_names(capture, "api")  # this takes the most memory beside its result, so it comes first
+    threads = _threads(capture, api["global_tid"])
     return Result(
         {
             "start_ns": api["start_ns"],
             "duration_ns": capture.durations("api"),
-            "name": event_names(capture, "api"),
+            "name": names,
             "return_value": api["return_value"],
             "correlation_id": api["correlation_id"],
-            "process_id": process_ids(api["global_tid"]),
-            "thread_id": thread_ids(api["global_tid"]),
-            **_threads(capture, api["global_tid"]),
+            **threads,
         },
         () if capture.threads else (_NO_THREADS,),
     )
 
 
 def _threads(capture: Capture, global_tids: NDArray[np.int64]) -> dict[str, Values]:
-    threads = capture.threads
+    """Return what the calls of a thread have in common."""
     known, positions = distinct(global_tids)
-    priorities = [threads.get(thread, (None, None))[0] for thread in known.tolist()]
-    numbers = [MISSING if priority is None else priority for priority in priorities]
-    return {
-        "thread_priority": np.array(numbers, np.int64)[positions],
-        "thread_name": look_up(global_tids, lambda thread: threads.get(thread, (None, None))[1]),
+    threads = [capture.threads.get(thread, (None, None)) for thread in known.tolist()]
+    priorities = [MISSING if priority is None else priority for priority, _ in threads]
+    names = TextColumn(positions, [name for _, name in threads])
+    del positions  # the codes of the names are half as large
+    columns = {
+        "process_id": process_ids(known),
+        "thread_id": thread_ids(known),
+        "thread_priority": np.array(priorities, np.int64),
     }
+    return {**{name: looked_up(of, names.codes) for name, of in columns.items()}, "thread_name": names}
 
 
 SCHEMA = Schema(
