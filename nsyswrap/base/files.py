@@ -25,6 +25,7 @@ from nsyswrap.base import paths
 from nsyswrap.base.errors import OutputError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.records import dataclass
+from nsyswrap.base.threads import in_threads
 
 with lazy_imports():  # none of these for completion
     import json
@@ -88,6 +89,7 @@ _PRIVATE_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NO
 _PART = "part"  # name of the temporary file
 _MOVED = "its temporary folder was moved away"
 _BLOCK = 4096
+_FEW_BLOCKS = 2  # header and rows of a small table, for which a thread is not worth its start
 SMALL_BYTES = 64 << 20  # of a file that describes a run or a batch: that of 100,000 runs has 14 MB
 TOML_BYTES = 4 << 20  # of what a person writes: a plan of 99,999 points has 3.4 MB
 LARGE_BYTES = 1 << 30  # of a file with the figures of a run, or the captures of many
@@ -111,12 +113,17 @@ RECORDINGS = (".nsys-rep", ".qdrep", ".qdstrm")
 def write(path: Path, content: str | bytes | Iterator[bytes], *, follow: bool = True) -> None:
     """Write a file as ``replacing`` does. Text is written as UTF-8; undecodable file names stay as they were.
 
-    An iterator yields the content in blocks. Raises OutputError.
+    An iterator yields the content in blocks; a thread writes one while the next is made. Raises OutputError.
     """
     if isinstance(content, str):
         content = content.encode("utf-8", "surrogateescape")
     with replacing(path, follow=follow) as part, part.open("wb") as file:
-        file.writelines([content] if isinstance(content, bytes) else content)
+        blocks = iter([content]) if isinstance(content, bytes) else content
+        if part == path:  # a pipe: no signal would end a thread that waits for its reader
+            file.writelines(blocks)
+            return
+        for _ in in_threads(file.write, blocks, 1, _FEW_BLOCKS):
+            pass
 
 
 @contextmanager

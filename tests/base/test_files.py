@@ -3,6 +3,8 @@
 import json
 import os
 import re
+import resource
+import signal
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,6 +67,42 @@ def test_a_pipe_is_written_itself(tmp_path: Path) -> None:
     reader.join()
     assert read == [b"through"]
     assert (tmp_path / "pipe").is_fifo()
+
+
+def test_blocks_are_written_in_their_order(tmp_path: Path) -> None:
+    blocks = [bytes([number]) * (5000 * number) for number in range(12)]
+    output.write(tmp_path / "a.txt", iter(blocks))
+    assert (tmp_path / "a.txt").read_bytes() == b"".join(blocks)
+
+
+def test_a_disk_that_is_full_after_some_blocks(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("first")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    try:
+        with pytest.raises(OutputError, match=r"cannot write .*a\.txt: File too large"):
+            output.write(tmp_path / "a.txt", iter([bytes(20_000)] * 12))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (tmp_path / "a.txt").read_text() == "first"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_a_signal_ends_the_wait_for_the_reader_of_a_pipe(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)  # reads nothing
+    late = threading.Timer(5, os.close, [reader])  # ends a wait that no signal ends
+    late.start()
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            output.write(tmp_path / "pipe", iter([bytes(1 << 20)] * 12))
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert late.is_alive()
+    late.cancel()
+    os.close(reader)
 
 
 def test_places_where_nothing_can_be_written(tmp_path: Path) -> None:
