@@ -48,7 +48,14 @@ def _threads(capture: Capture, global_tids: NDArray[np.int64]) -> dict[str, Valu
         "thread_id": thread_ids(known),
         "thread_priority": np.array(priorities, np.int64),
     }
-    return {**{name: looked_up(of, names.codes) for name, of in columns.items()}, "thread_name": names}
+    return {**{name: _of_calls(of, names.codes) for name, of in columns.items()}, "thread_name": names}
+
+
+def _of_calls(values: NDArray[np.int64], codes: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Return the value of each call's thread. One that all threads have is stored once."""
+    if len(set(values.tolist())) == 1:
+        return np.broadcast_to(values[:1], len(codes))
+    return looked_up(values, codes)
 
 
 SCHEMA = Schema(
