@@ -17,9 +17,8 @@ from nsyswrap.base.lazy import lazy_imports
 with lazy_imports():
     import ctypes
 
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of mallopt in glibc's malloc.h
-_KEPT_BYTES = 2**29  # free at the end of the heap
-_IN_HEAP_BYTES = 2**25  # of a block; glibc takes no larger number
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # of mallopt in glibc's malloc.h
+_KEPT_BYTES = 2**31 - 1  # free at the end of the heap; mallopt takes no larger number
 _NEW_OBJECTS = 50_000
 LEAST_FILES = 64  # nsys' agent waits for ever with 24 open files, and stops with 28
 
@@ -43,14 +42,14 @@ _NO_THREAD = "can't start new thread"  # of a RuntimeError
 
 
 def keep_freed_memory() -> None:
-    """Let glibc keep freed memory of this process: arrays of some MB then come without page faults.
+    """Let glibc keep freed memory of this process: most arrays then come without page faults.
 
     By default it gives each of them back to the system, which clears the pages of the next one. As it
     concerns the whole process, only a program may ask for it, not a library.
     """
     with suppress(AttributeError, OSError, TypeError):  # another C library, or another system
         libc = ctypes.CDLL(None)
-        libc.mallopt(_M_MMAP_THRESHOLD, _IN_HEAP_BYTES)
+        libc.mallopt(_M_MMAP_MAX, 0)  # no block outside of the heap
         libc.mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
 
 

@@ -71,11 +71,11 @@ def faults():
 
 if sys.argv[1] == "keep":
     keep_freed_memory()
-text = b"\\1" * 2**24
+text = b"\\1" * 2**26
 del text
 before = faults()
 for _ in range(3):
-    text = b"\\1" * 2**24
+    text = b"\\1" * 2**26
     del text
 print(faults() - before)
 """
