@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.groups import GroupBy, group_keys, number_texts
+from nsyswrap.analysis.arrays.groups import GroupBy, check_sum, group_keys, number_texts
 from nsyswrap.analysis.arrays.spans import Spans, tree
 from nsyswrap.analysis.compare.model import Key, RowFigures
 from nsyswrap.analysis.judged_process import JudgedProcess
@@ -89,24 +89,28 @@ class TimedEvents:
 
     def rows(self) -> dict[Key, dict[str, Any]]:
         """Return the fields of the rows, the most time first."""
-        every = GroupBy(self.code, len(self.keys)).of(self.ns)
+        groups = len(self.keys)
+        count, total = np.bincount(self.code, minlength=groups), np.zeros(groups, np.int64)
+        check_sum(self.ns)
+        np.add.at(total, self.code, self.ns)
         kept = slice(None) if self.first is None else ~self.first
-        again = GroupBy(self.code[kept], len(self.keys))
-        typical, error = again.trimmed(self.ns[kept])
+        code, ns = self.code[kept], self.ns[kept]
+        again = GroupBy(code, groups)
+        typical, error = again.trimmed(ns)
         # The noise of the total is that of what repeats: a first launch is part of each run.
-        of_total = again.mean_error(self.ns[kept]) * np.bincount(self.code[kept], minlength=len(self.keys))
+        of_total = again.mean_error(ns) * np.bincount(code, minlength=groups)
         fields: dict[str, Sequence[Any]] = {
-            "count": every.count.tolist(),
-            "total_ns": every.total.tolist(),
+            "count": count.tolist(),
+            "total_ns": total.tolist(),
             "typical_ns": [None if np.isnan(value) else value for value in typical.tolist()],
             "error": relative(error, typical),
-            "mean_error": relative(of_total, every.total),
+            "mean_error": relative(of_total, total),
         }
         if self.per_step_ns is not None:
-            fields["per_step_ns"] = np.bincount(self.code, self.per_step_ns, len(self.keys)).tolist()
+            fields["per_step_ns"] = np.bincount(self.code, self.per_step_ns, groups).tolist()
         if self.size_bytes is not None:
-            fields["size_bytes"] = GroupBy(self.code, len(self.keys)).of(self.size_bytes).total.tolist()
-        order = np.argsort(-every.total, kind="stable").tolist()
+            fields["size_bytes"] = GroupBy(self.code, groups).of(self.size_bytes).total.tolist()
+        order = np.argsort(-total, kind="stable").tolist()
         return {
             self.keys[i]: {name: values[i] for name, values in fields.items()}
             for i in order
@@ -145,7 +149,9 @@ def api_rows(capture: Capture, windows: SteadyWindows) -> Fields:
     )
     first = np.zeros(len(order), bool)
     of_process, _ = group_keys(code, owner & PROCESS_MASK)
-    first[np.unique(of_process, return_index=True)[1]] = True
+    earliest = np.empty(int(of_process.max(initial=-1)) + 1, np.intp)
+    earliest[of_process[::-1]] = np.arange(len(order))[::-1]  # the last one that is written stays
+    first[earliest] = True
     launches = launches_of(capture.whole)
     first |= np.isin(api["row"][order] - 1, launches.call[launches.first])
     keys = [Key("api", UNNAMED if name is None else name) for name in names]
