@@ -201,7 +201,7 @@ def _row(result: RunResult, parameters: Parameters, others: int | None) -> tuple
         *(of_rank.get(column.name) for column in RANK_COLUMNS),
         _text(ranks.verdict if ranks else ""),
         _text(text_of(result, _NSYS.name)),
-        *(values[c.name] if c in JUDGED else _text(text_of(result, c.name)) for c in _ANSWER),
+        *(values[c.name] if c.name in values else _text(text_of(result, c.name)) for c in _ANSWER),
     )
 
 
