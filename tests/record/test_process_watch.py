@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import time
+import uuid
 
 import pytest
 from waiting import wait_until
@@ -37,14 +38,15 @@ def test_a_second_signal_that_a_busy_machine_delays_kills_nothing(monkeypatch: p
 @pytest.mark.parametrize("busy", [False, True])
 def test_what_is_busy_after_the_end_is_killed_only_when_it_is_no_more(*, busy: bool) -> None:
     """As nsys' agent, which completes its recording without nsys and waits for a busy CPU."""
-    members, begun = guard.RunProcesses("of the left"), time.monotonic()
+    mark = uuid.uuid4().hex  # another test run on this machine would kill ours
+    members, begun = guard.RunProcesses(mark), time.monotonic()
 
     def is_busy(left: list[int]) -> bool:
         if busy and process.pid in left and time.monotonic() > begun + 3 * REPEAT_S:
             process.communicate()  # it ends with its stdin
         return busy
 
-    environment = {guard.MARK: "of the left", "PATH": "/usr/bin:/bin"}
+    environment = {guard.MARK: mark, "PATH": "/usr/bin:/bin"}
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE, env=environment) as process:
         wait_until(members.living)  # Linux says late which environment a new program has
         ProcessWatch(process, members, [], None).drain(REPEAT_S, is_busy)
