@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from dataclasses import dataclass as dataclass  # noqa: PLC0414 - so that others may import it from here
 
     from _typeshed import DataclassInstance
@@ -27,16 +30,22 @@ else:
         return dataclasses.dataclass(cls, eq=False, repr=False)
 
 
-def _values(record: DataclassInstance) -> tuple[Any, ...]:
-    return tuple(getattr(record, field.name) for field in dataclasses.fields(record) if field.compare)
+@cache
+def _values(kind: type[DataclassInstance]) -> Callable[[object], Any]:
+    """Return what gets the values that are compared from a record of this class, all at once."""
+    names = [field.name for field in dataclasses.fields(kind) if field.compare]
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda record: tuple(getattr(record, name) for name in names)
 
 
 def _equal(self: DataclassInstance, other: object) -> bool:
-    return _values(self) == _values(other) if other.__class__ is self.__class__ else NotImplemented
+    values = _values(self.__class__)
+    return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
 
 
 def _hash(self: DataclassInstance) -> int:
-    return hash(_values(self))
+    return hash(_values(self.__class__)(self))
 
 
 def _text(self: DataclassInstance) -> str:
