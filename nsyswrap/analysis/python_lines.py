@@ -21,7 +21,6 @@ from nsyswrap.analysis.arrays.groups import rows_by
 from nsyswrap.analysis.names import CLASSES, LAUNCH, call_classes
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.export import Export
-from nsyswrap.capture.open import open_export
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import NVTX_MARK, PROCESS_MASK, SPANS
 
@@ -75,7 +74,7 @@ class CallSites(NamedTuple):
 @per_capture
 def call_sites_of(whole: Capture) -> CallSites | None:
     """Return the Python lines of the API calls of a capture; None if no stack was recorded."""
-    marks = list(_marks(open_export(whole.path)))
+    marks = list(_marks(whole.original))
     if not marks or not whole.has("api"):
         return None
     numbers: dict[tuple[Frame, ...], int] = {}
@@ -110,7 +109,7 @@ def call_sites_of(whole: Capture) -> CallSites | None:
 
 def lacking(whole: Capture) -> list[str]:
     """Return the columns of NVTX events that stacks need and the capture does not have."""
-    return open_export(whole.path).lacking_for_payloads()
+    return whole.original.lacking_for_payloads()
 
 
 def _marks(export: Export) -> Iterator[tuple[int, int, tuple[Frame, ...]]]:

@@ -468,6 +468,11 @@ class Capture:
         return unread_tables(self._export)
 
     @property
+    def original(self) -> Export:
+        """The export, with its texts as they are where this view reads them as others may see them."""
+        return getattr(self._export, "original", self._export)
+
+    @property
     def replaced(self) -> frozenset[str]:
         """The names that are read as others may see them, and not as they are."""
         return getattr(self._export, "replaced", frozenset())

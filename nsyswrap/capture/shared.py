@@ -62,11 +62,11 @@ class SharedExport:
     """An export whose texts are read as others may see them; everything else is that of the export."""
 
     def __init__(self, export: Export) -> None:
-        self._export = export
+        self.original = export
         self._arrays: dict[tuple[str, str], NDArray[Any]] = {}
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - what the export has
-        return getattr(self._export, name)
+        return getattr(self.original, name)
 
     @cached_property
     def names(self) -> SharedNames:
@@ -83,13 +83,13 @@ class SharedExport:
     @cached_property
     def strings(self) -> dict[int, str]:
         """Texts of StringIds by id."""
-        strings = self._export.strings
+        strings = self.original.strings
         shown = self.names.of(strings.values())
         return {i: shown.get(text, text) for i, text in strings.items()} if shown else strings
 
     def columns(self, table: str, wanted: Wanted) -> list[NDArray[Any]]:
         """Return columns as an export does."""
-        columns = self._export.columns(table, wanted)
+        columns = self.original.columns(table, wanted)
         if table not in _SEARCHED:
             return columns
         return [
@@ -103,7 +103,7 @@ class SharedExport:
         """Return rows as an export does. Of a command line, arguments that are secrets are replaced."""
         if table == schema.CAPTURE_METADATA and wanted == places.PAIR:
             return self._metadata
-        rows = self._export.select(table, *wanted, required=required)
+        rows = self.original.select(table, *wanted, required=required)
         if table not in _SEARCHED:
             return rows
         shown = self.names.of(cell for row in rows for cell in row if isinstance(cell, str))
@@ -117,10 +117,10 @@ class SharedExport:
         """Free columns as an export does."""
         for name in names:
             self._arrays.pop((table, name), None)
-        self._export.release(table, names)
+        self.original.release(table, names)
 
     def _pairs(self, table: str) -> list[tuple[Any, ...]]:
-        return self._export.select(table, *places.PAIR, required=False)
+        return self.original.select(table, *places.PAIR, required=False)
 
     def _redacted_column(self, table: str, name: str, column: NDArray[Any]) -> NDArray[Any]:
         if (table, name) not in self._arrays:
