@@ -10,7 +10,7 @@ import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ from nsyswrap.capture.capture import Capture, open_capture
 from nsyswrap.capture.open import identity_of
 from nsyswrap.capture.shared import shared_command
 from nsyswrap.reports import SUMMARIES, find_report, ranks
+from nsyswrap.reports.answer.line import AnswerLine
 from nsyswrap.reports.ranks import rank_waiting
 from nsyswrap.reports.scenario_tables import SCENARIO_RUNS, gpu_totals
 from nsyswrap.reports.summaries import kernels
@@ -101,6 +102,7 @@ TOTALS = (*WORK, *CONDITIONS, *JUDGED)
 FACTS = ("gpus", "gpu_uuids", "driver", "started", "nsys", "program", "command")
 ANSWER_FACTS = ("judged", "idle_cause", "finding", "heading", "first_finding")  # heading: on the screen
 
+AnswerWithLines = tuple[Answer | None, Sequence[AnswerLine]]
 Kernel = tuple[str | None, list[int], list[int]]  # full name, distinct durations in ns, count of each
 
 
@@ -140,17 +142,18 @@ def digest(path: Path) -> Digest:
     capture = open_capture(path)
     read_ahead(capture, [find_report(name) for name in SUMMARIES])
     summaries = {name: _summary(capture, name) for name in SUMMARIES if not find_report(name).lacks(capture)}
+    answer = answer_with_lines(capture.decided())
     return Digest(
         source or (0, ""),
-        _totals(capture, summaries.get("gpu_time")),
+        _totals(capture, summaries.get("gpu_time"), answer),
         _kernel_durations(capture),
         {name: summary for name, summary in summaries.items() if summary},
-        _facts(capture),
+        _facts(capture, answer),
         version(),
     )
 
 
-def _facts(capture: Capture) -> dict[str, str]:
+def _facts(capture: Capture, answer: AnswerWithLines) -> dict[str, str]:
     """Return the texts of FACTS and ANSWER_FACTS that the capture and its run.json have."""
     folder = run_of(capture.source)
     setup = setup_of(capture, RunFolder(folder).read_run() if folder else {})
@@ -159,7 +162,7 @@ def _facts(capture: Capture) -> dict[str, str]:
         *(setup.driver, setup.started, setup.nsys),
         program_of({"command": list(setup.command)}) or _processes(capture),
         shlex.join(shared_command(setup.command)) if setup.command else "",
-        *_answer_facts(capture),
+        *_answer_facts(*answer),
     )
     return {name: text for name, text in zip((*FACTS, *ANSWER_FACTS), facts, strict=True) if text}
 
@@ -170,9 +173,8 @@ def _processes(capture: Capture) -> str:
     return ", ".join(dict.fromkeys(filter(None, names)))
 
 
-def _answer_facts(capture: Capture) -> tuple[str, ...]:
+def _answer_facts(answer: Answer | None, lines: Sequence[AnswerLine]) -> tuple[str, ...]:
     """Return the texts of ANSWER_FACTS: what is judged, why it was idle, and what the screen finds first."""
-    answer, lines = answer_with_lines(capture.decided())
     line = next((line for line in lines if line.kind == "finding"), lines[0])
     text = f"{line.begin} {line.sentence}".strip()
     if not answer or not answer.devices:
@@ -182,10 +184,9 @@ def _answer_facts(capture: Capture) -> tuple[str, ...]:
     return answer.scope, cause, first.kind if first else "", heading, text
 
 
-def _judged(capture: Capture) -> dict[str, Number | None]:
+def _judged(answer: Answer | None) -> dict[str, Number | None]:
     """Return the figures of JUDGED."""
     figures: dict[str, Number | None] = {column.name: None for column in JUDGED}
-    answer, _ = answer_with_lines(capture.decided())
     if answer and answer.devices:
         first = _first_finding(answer)
         figures["judged_busy_percent"] = answer.share(sum(answer.busy_ns.values()))
@@ -204,7 +205,7 @@ def _first_finding(answer: Answer) -> Finding | None:
 
 def totals(capture: Capture) -> dict[str, Number | None]:
     """Return the totals of one capture, as its digest has them."""
-    return _totals(capture, _summary(capture, "gpu_time"))
+    return _totals(capture, _summary(capture, "gpu_time"), answer_with_lines(capture.decided()))
 
 
 def write_digest(folder: Path) -> None:
@@ -277,21 +278,23 @@ def stored(folder: Path) -> Digest | None:
 def _summary(capture: Capture, name: str) -> ReportSummary | None:
     """Return the rows of a report, or None if the export lacks events that it needs."""
     try:
-        table = find_report(name).make(capture)
+        table = replace(find_report(name), conclude=None).make(capture)  # its sentence is not stored
     except NotInCapture:
         return None
     columns = list(map(list, zip(*table.rows(), strict=True)))
     return ReportSummary([column.name for column in table.columns], columns or [[] for _ in table.columns])
 
 
-def _totals(capture: Capture, gpu_time: ReportSummary | None) -> dict[str, Number | None]:
+def _totals(
+    capture: Capture, gpu_time: ReportSummary | None, answer: AnswerWithLines
+) -> dict[str, Number | None]:
     return {
         **gpu_totals(capture),
         **_busy(gpu_time),
         "recorded_ns": capture.info.duration_ns,
         "loss_warnings": sum(message.loss for message in capture.diagnostics),
         **_conditions(capture),
-        **_judged(capture),
+        **_judged(answer[0]),
     }
 
 
