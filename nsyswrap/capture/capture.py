@@ -106,13 +106,14 @@ class Capture:
         self._views: dict[ViewOptions, Self] = {}  # none refers back, so all are freed with this one
         self.results: dict[Callable[..., Any], dict[Hashable, Any]] = {}  # see ``per_capture``
         self.released: set[tuple[str, str]] = set()
+        self._labels: dict[str, Mapping[int, str]] = {}
         self._whole: weakref.ref[Self] | None = None
 
     def viewed(self, **changes: Any) -> Self:
         """Return this capture in another view. ``changes`` are fields of ViewOptions."""
-        view = replace(self.view, **changes)
-        if view == self.view:
+        if all(getattr(self.view, name) == value for name, value in changes.items()):
             return self
+        view = replace(self.view, **changes)
         if view not in self._views:
             other = object.__new__(type(self))
             other.path, other.source = self.path, self.source
@@ -395,16 +396,18 @@ class Capture:
         """Return the text of each StringIds id, as ``text`` does."""
         return list(map(self._export.strings.get, string_ids.tolist()))
 
-    def labels(self, enum: str) -> dict[int, str]:
+    def labels(self, enum: str) -> Mapping[int, str]:
         """Return the labels of the numbers in an enum of ``schema.ENUMS``: the export's, or built-in ones.
 
         A number whose label is NULL in the export is labeled with itself.
         """
-        table, built_in = schema.ENUMS[enum]
-        if not self._export.count(table):
-            return built_in
-        rows = self._export.select(table, ("id", "int"), ("label", "text"))
-        return {i: f"kind {i}" if label is None else label for i, label in rows if i is not None}
+        if enum not in self._labels:
+            table, labels = schema.ENUMS[enum]
+            if self._export.count(table):
+                rows = self._export.select(table, ("id", "int"), ("label", "text"))
+                labels = {i: f"kind {i}" if label is None else label for i, label in rows if i is not None}
+            self._labels[enum] = labels
+        return self._labels[enum]
 
     def notes_on_labels(self, *enums: str) -> tuple[str, ...]:
         """Return a note for each of these enums whose labels are built in: the export has none."""

@@ -106,11 +106,11 @@ class Selection:
 
     def decided(self, *, as_nsys: bool) -> Selection:
         """Return the selection with what it left to the reports decided, as nsys or as nsyswrap does."""
+        if not self.windowed:
+            return self
         clip = not as_nsys if self.clip is None else self.clip
         first = as_nsys if self.first is None else self.first
-        return replace(
-            self, clip=clip if self.windowed else self.clip, first=first if self.nvtx else self.first
-        )
+        return replace(self, clip=clip, first=first if self.nvtx else self.first)
 
     def criteria(self, window: Window) -> str:
         """Return what selects events, with the number of NVTX ranges; an empty text if nothing does."""

@@ -241,9 +241,8 @@ class Report:
         return self.schema.columns
 
     def _schema(self, whole: Capture) -> Schema:
-        lacking = {column for column in self.columns if column.only_with and not whole.has(column.only_with)}
-        kept = tuple(column for column in self.columns if column not in lacking)
-        return self.schema.with_columns(kept) if lacking else self.schema
+        kept = [column for column in self.columns if not column.only_with or whole.has(column.only_with)]
+        return self.schema.with_columns(kept) if len(kept) < len(self.columns) else self.schema
 
     def lacks(self, capture: Capture) -> list[tuple[str, ...]]:
         """Return the groups of which the whole capture holds no event, whatever is selected."""

@@ -7,7 +7,7 @@ import io
 import json
 import pkgutil
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args
@@ -264,7 +264,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
         asked.fields |= {(kind, field) for field in fields}
         return columns(capture, kind, *fields)
 
-    def recorded_labels(capture: CaptureReader, enum: str) -> dict[int, str]:
+    def recorded_labels(capture: CaptureReader, enum: str) -> Mapping[int, str]:
         asked.enums.add(enum)
         return labels(capture, enum)
 

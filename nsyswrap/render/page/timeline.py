@@ -515,7 +515,7 @@ def _shape_text(*numbers: int) -> str:
     return ", ".join(parts)
 
 
-def _ends_text(labels: dict[int, str], kinds: tuple[int, ...]) -> str:
+def _ends_text(labels: Mapping[int, str], kinds: tuple[int, ...]) -> str:
     """Return the kinds of memory that a copy reads and writes."""
     if MISSING in kinds:
         return ""
