@@ -21,6 +21,7 @@ from waiting import PATIENCE_S, wait_until
 
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.run_folder import CLAIM, EXPORT, PROGRAM_OUTPUT, STATUS
+from nsyswrap.record import guard
 from nsyswrap.record.batch.folder import open_batch, read_claim
 
 pytestmark = pytest.mark.usefixtures("nsys")
@@ -219,9 +220,12 @@ def test_a_run_that_was_killed_is_lost_and_run_again(
     with running(folder, environment, sweep("--gpus", "0", seconds="600")) as process:
         claim = states(folder)[1].claim
         assert claim is not None
-        for pid in [*children(claim.pid), claim.pid]:
+        below = children(claim.pid)
+        run = guard.RunProcesses(mark_of(below))
+        for pid in [*below, claim.pid]:
             os.kill(pid, signal.SIGKILL)
         _, said = process.communicate(timeout=PATIENCE_S)
+        guard.kill(run.living())  # the program, and nsys' agent: whoever would have ended them was killed
     assert process.returncode == 1, said
     assert "00001-s=600-c=0: lost (1 of 1)" in said
     assert outcomes(folder) == ["lost"]
@@ -236,6 +240,13 @@ def children(pid: int) -> list[int]:
     """All processes below one."""
     own = [int(n) for n in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     return [n for child in own for n in (*children(child), child)]
+
+
+def mark_of(pids: list[int]) -> str:
+    """The mark of the run that these processes are of."""
+    environs = b"\0".join(Path(f"/proc/{pid}/environ").read_bytes() for pid in pids)
+    mark = guard.MARK.encode() + b"="
+    return next(word for word in environs.split(b"\0") if word.startswith(mark))[len(mark) :].decode()
 
 
 def test_two_batches_in_one_folder(folder: Path, environment: dict[str, str], cli: Cli) -> None:
