@@ -7,7 +7,7 @@ The SM clock of a row is that of the run's samples that fell into the kernels' o
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import GroupBy, check_pairs, group_keys, repeated
 from nsyswrap.analysis.compare.model import Key
-from nsyswrap.analysis.compare.rows import UNNAMED, SteadyWindows, TimedEvents
+from nsyswrap.analysis.compare.rows import MOST_ROWS, UNNAMED, SteadyWindows, TimedEvents
 from nsyswrap.analysis.conditions import gpu_numbers, run_conditions_of
 from nsyswrap.analysis.gpu_operations import (
     GRAPH_NAME,
@@ -28,6 +28,7 @@ from nsyswrap.analysis.gpu_operations import (
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import name_codes, shapes
 from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.per_capture import per_capture
 
 
 def kernel_rows(capture: Capture, windows: SteadyWindows) -> dict[Key, dict[str, Any]]:
@@ -42,8 +43,10 @@ def kernel_rows(capture: Capture, windows: SteadyWindows) -> dict[Key, dict[str,
     events = TimedEvents(keys, code, ns, first, windows.per_step(mine.global_pid, mine.start_ns, mine.end_ns))
     fields = events.rows()
     clocks = clocks_of(capture, mine, code, len(keys))
-    groups = GroupBy(code, len(keys))
-    tables = duration_tables(groups.codes, groups.ordered(ns), len(keys))
+    listed = set(islice(fields, MOST_ROWS))  # the others are left out
+    rows = np.flatnonzero(np.array([key in listed for key in keys])[code])
+    groups = GroupBy(code[rows], len(keys))
+    tables = duration_tables(groups.codes, groups.ordered(ns[rows]), len(keys))
     for key, table, mhz, samples in zip(keys, tables, *(part.tolist() for part in clocks), strict=True):
         if key in fields:
             clock = {"clock_mhz": mhz, "clock_samples": samples} if samples else {}
@@ -53,25 +56,30 @@ def kernel_rows(capture: Capture, windows: SteadyWindows) -> dict[Key, dict[str,
 
 def _keys(capture: Capture, operations: GpuOperations) -> tuple[NDArray[Any], list[Key]]:
     """Return the position of each operation's key, without modes, and the keys."""
-    whole = capture.whole
-    code = np.full(len(operations), 0)
+    code = np.zeros(len(operations), np.int32)
     kernels = np.flatnonzero(operations.kind == KINDS.index(KERNEL))
     keys = [Key("kernel", GRAPH_NAME)]
     if len(kernels):
-        names, texts = name_codes(whole, KERNEL)
-        (grid, grids), (block, blocks) = (shapes(whole, field) for field in ("grid", "block"))
-        rows = operations.row[kernels]
-        codes, parts = group_keys(*(column[rows] for column in (names, grid, block)))
-        code[kernels] = codes + 1
-        keys += [
-            Key(
-                "kernel",
-                UNNAMED if (text := texts[i]) is None else text,
-                f"grid {_short(grids[j])}, block {_short(blocks[k])}",
-            )
-            for i, j, k in zip(*(part.tolist() for part in parts), strict=True)
-        ]
+        of_kernel, more = kernel_keys(capture.whole)
+        code[kernels] = of_kernel[operations.row[kernels]] + 1
+        keys += more
     return code, keys
+
+
+@per_capture
+def kernel_keys(whole: Capture) -> tuple[NDArray[Any], list[Key]]:
+    """Return the position of each kernel's key, without modes, and the keys."""
+    names, texts = name_codes(whole, KERNEL)
+    (grid, grids), (block, blocks) = (shapes(whole, field) for field in ("grid", "block"))
+    codes, parts = group_keys(names, grid, block)
+    return codes.astype(np.int32), [
+        Key(
+            "kernel",
+            UNNAMED if (text := texts[i]) is None else text,
+            f"grid {_short(grids[j])}, block {_short(blocks[k])}",
+        )
+        for i, j, k in zip(*(part.tolist() for part in parts), strict=True)
+    ]
 
 
 def _short(shape: str) -> str:
@@ -88,8 +96,11 @@ def _first(capture: Capture, operations: GpuOperations, code: NDArray[Any]) -> N
         calls[launches.call[launches.first]] = True
         first[known] = calls[operations.call[known]]
     if not known.all():
-        keys, _ = group_keys(code, operations.global_pid)
-        earliest = np.unique(keys, return_index=True)[1]
+        without = np.zeros(int(code.max()) + 1, bool)  # which keys have such an operation: mostly few
+        without[code[~known]] = True
+        rows = np.flatnonzero(without[code])
+        keys, _ = group_keys(code[rows], operations.global_pid[rows])
+        earliest = rows[np.unique(keys, return_index=True)[1]]
         first[earliest] |= ~known[earliest]
     return first
 

@@ -12,7 +12,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from nsyswrap.analysis.compare.kernel_rows import kernel_rows
+from nsyswrap.analysis.compare.kernel_rows import kernel_keys, kernel_rows
 from nsyswrap.analysis.compare.median_step import median_step
 from nsyswrap.analysis.compare.model import Group, Key, RowFigures, RunFigures
 from nsyswrap.analysis.compare.module_rows import module_rows
@@ -21,7 +21,7 @@ from nsyswrap.analysis.compare.setup import setup_of
 from nsyswrap.analysis.compare.step_rows import budget_rows, launch_rows, step_rows, total_rows
 from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.energy import energy_of
-from nsyswrap.analysis.gpu_operations import KINDS
+from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, gpu_operations_of
 from nsyswrap.analysis.judged_process import READS as JUDGED
 from nsyswrap.analysis.judged_process import JudgedProcess, judged_processes
 from nsyswrap.analysis.launches import launches_of
@@ -31,8 +31,9 @@ from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.selection import ViewOptions
 
 _SHAPE = tuple(f"{field}_{axis}" for field in ("grid", "block") for axis in "xyz")
-# What operations and their launches are made of, and no row.
+# What operations, their launches and the keys of kernels are made of, and no row.
 _JOINED = ("correlation_id", "global_pid", "device_id", "context_id", "stream_id", "graph_node_id")
+_ONCE = {**dict.fromkeys(KINDS, _JOINED), KERNEL: (*_JOINED, *_SHAPE), "api": ("correlation_id",)}
 _READS = {
     **JUDGED,
     "kernel": (*JUDGED["kernel"], *_SHAPE),
@@ -53,17 +54,13 @@ def run_figures(capture: Capture, label: str = "") -> RunFigures:
                 view.whole.columns(kind, *fields)  # each table in one pass
         folder = run_of(capture.source)
         run = RunFolder(folder).read_run() if folder else {}
+        setup = setup_of(view, run)
+        _make_tables(view.whole)
         judged = judged_processes(view)
         for process in judged if len(judged) > 1 else ():  # a process alone can be the whole view
             process.finish()
         processes = sorted(judged, key=_busy_ns, reverse=True)
         step = median_step(processes[0]) if processes else None
-        setup = setup_of(view, run)
-        # Columns of kernels are the largest, and no row needs them once the launches are made.
-        launches_of(view.whole)
-        view.whole.release_columns({**dict.fromkeys(KINDS, _JOINED), "api": ("correlation_id",)})
-        if not view.whole.has("nvtx"):  # ranges are joined to launches, too
-            view.whole.release(launch_pairs_of)
         windows = SteadyWindows.of(processes)
         rows: dict[Key, RowFigures] = {}
         left_out: dict[Group, int] = {}
@@ -94,6 +91,17 @@ def run_figures(capture: Capture, label: str = "") -> RunFigures:
             choices=cache(lambda: choices_of(again(""))),
             judged_by=lambda loop: run_figures(again(loop), label),
         )
+
+
+def _make_tables(whole: Capture) -> None:
+    """Make what the rows are computed from, and free the columns of it: those of kernels are the largest."""
+    gpu_operations_of(whole)
+    launches_of(whole)
+    if whole.has(KERNEL):
+        kernel_keys(whole)
+    whole.release_columns(_ONCE)
+    if not whole.has("nvtx"):  # ranges are joined to launches, too
+        whole.release(launch_pairs_of)
 
 
 def _again(path: Path, source: Path, view: ViewOptions, loop: str) -> Capture:
