@@ -126,7 +126,7 @@ def rows_of(steps: Steps) -> Iterator[list[RowFigures]]:
     outlier &= outlier.mean(axis=2, keepdims=True) <= FEW
     codes = np.repeat(np.arange(comparisons * runs), number)
     flat, after, kept = steps.ravel().astype(np.int64), ~warm_up.ravel(), ~(warm_up | outlier).ravel()
-    typical, error = GroupBy(codes[kept], comparisons * runs).trimmed(flat[kept])
+    typical, error, _ = GroupBy(codes[kept], comparisons * runs).trimmed(flat[kept])
     every = GroupBy(codes[after], comparisons * runs)
     figures, of_mean = every.of(flat[after]), every.mean_error(flat[after])
     sums = [(mark.sum(axis=2).ravel(), (steps * mark).sum(axis=2).ravel()) for mark in (warm_up, outlier)]

@@ -168,25 +168,29 @@ class GroupBy:
         # The sum of two numbers of 32 bits can take more.
         return np.where(self._filled, (before + behind.astype(np.result_type(behind, np.int64))) / 2, np.nan)
 
-    def trimmed(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the trimmed mean of each group, and its standard error; NaN in a group without values.
+    def trimmed(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Return the trimmed mean of each group, its standard error, and that of the mean of all values.
 
-        The mean is that of the values without the lowest and the highest tenth. Values in a row resemble each
-        other. So the error is that of the means of up to 16 blocks of consecutive values; before, the values
-        left out are replaced by the nearest that is not. It is 0.0 for a single value. Rows have to be in
-        order of time.
+        The trimmed mean is that of the values without the lowest and the highest tenth. Values in a row
+        resemble each other. So an error is that of the means of up to 16 blocks of consecutive values; of the
+        trimmed mean, the values left out are replaced before by the nearest that is not. It is 0.0 for a
+        single value. In a group without values, trimmed mean and error are NaN, the error of the mean is 0.0.
+        Rows have to be in order of time.
         """
         if not len(values):
-            return np.full(len(self._count), np.nan), np.full(len(self._count), np.nan)
-        ordered, last = self.ordered(values), len(values) - 1
+            return *np.full((2, len(self._count)), np.nan), np.zeros(len(self._count))
+        in_time, last = self._by_group(values), len(values) - 1
+        of_mean = self._block_error(in_time)
+        ordered = self._sorted(in_time.copy())
         cut = self._count // _TRIMMED
         low = ordered[np.minimum(self._first + cut, last)]
         high = ordered[np.maximum(self._first + self._count - 1 - cut, 0)]
         del ordered
-        in_time = np.clip(self._by_group(values), *(np.repeat(ends, self._count) for ends in (low, high)))
+        for ends, limit in ((low, np.maximum), (high, np.minimum)):
+            limit(in_time, np.repeat(ends, self._count), out=in_time)
         kept = np.where(self._filled, self._count - 2 * cut, np.nan)
         mean = (self._sums(in_time) - cut * (low + high)) / kept
-        return mean, self._block_error(in_time) * self._count / kept
+        return mean, self._block_error(in_time) * self._count / kept, of_mean
 
     def mean_error(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the standard error of each group's mean, as ``trimmed`` does; 0.0 without values."""
@@ -213,14 +217,17 @@ class GroupBy:
         if self._last is not None and self._last[0] is values:
             return self._last[1]
         self._last = None  # the memory of the values before
-        if len(self._all_counts) == 1 and values.dtype.kind == "i":
-            ordered = np.sort(narrow(values)).astype(values.dtype, copy=False)
-        else:
-            ordered = self._by_group(values)
-            for part in _parts(self._count):
-                self._sort(ordered, part)
+        ordered = self._sorted(self._by_group(values))
         self._last = values, ordered  # statistics and quantiles of one column follow each other
         return ordered
+
+    def _sorted(self, by_group: NDArray[Any]) -> NDArray[Any]:
+        """Sort values, which are by group, within the groups."""
+        if len(self._all_counts) == 1 and by_group.dtype.kind == "i":
+            return np.sort(narrow(by_group)).astype(by_group.dtype, copy=False)
+        for part in _parts(self._count):
+            self._sort(by_group, part)
+        return by_group
 
     def _sort(self, by_group: NDArray[Any], groups: NDArray[np.intp]) -> None:
         """Sort the values of each of these groups, which follow each other."""

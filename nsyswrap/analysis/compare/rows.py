@@ -95,10 +95,9 @@ class TimedEvents:
         np.add.at(total, self.code, self.ns)
         kept = slice(None) if self.first is None else ~self.first
         code, ns = self.code[kept], self.ns[kept]
-        again = GroupBy(code, groups)
-        typical, error = again.trimmed(ns)
+        typical, error, of_mean = GroupBy(code, groups).trimmed(ns)
         # The noise of the total is that of what repeats: a first launch is part of each run.
-        of_total = again.mean_error(ns) * np.bincount(code, minlength=groups)
+        of_total = of_mean * np.bincount(code, minlength=groups)
         fields: dict[str, Sequence[Any]] = {
             "count": count.tolist(),
             "total_ns": total.tolist(),
@@ -142,18 +141,22 @@ def api_rows(capture: Capture, windows: SteadyWindows) -> Fields:
     if not capture.has("api"):
         return {}
     api = capture.columns("api", "global_tid", "start_ns", "end_ns", "row")
-    order = np.argsort(api["start_ns"], kind="stable")
+    in_order = (api["start_ns"][1:] >= api["start_ns"][:-1]).all()  # as nsys mostly writes them
+    order = slice(None) if in_order else np.argsort(api["start_ns"], kind="stable")
     codes, names = name_codes(capture, "api")
     owner, start, end, code = (
         values[order] for values in (api["global_tid"], api["start_ns"], api["end_ns"], codes)
     )
-    first = np.zeros(len(order), bool)
+    first = np.zeros(len(code), bool)
     of_process, _ = group_keys(code, owner & PROCESS_MASK)
     earliest = np.empty(int(of_process.max(initial=-1)) + 1, np.intp)
-    earliest[of_process[::-1]] = np.arange(len(order))[::-1]  # the last one that is written stays
+    earliest[of_process[::-1]] = np.arange(len(code))[::-1]  # the last one that is written stays
+    del of_process
     first[earliest] = True
     launches = launches_of(capture.whole)
-    first |= np.isin(api["row"][order] - 1, launches.call[launches.first])
+    launching = np.zeros(capture.whole.count("api"), bool)
+    launching[launches.call[launches.first]] = True
+    first |= launching[api["row"][order] - 1]
     keys = [Key("api", UNNAMED if name is None else name) for name in names]
     ns = capture.durations("api")[order]
     return TimedEvents(keys, code, ns, first, windows.per_step(owner, start, end)).rows()
