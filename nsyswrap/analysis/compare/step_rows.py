@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from nsyswrap.analysis.compare.model import WHOLE_RUN, ExcludedSteps, Key
 from nsyswrap.analysis.compare.rows import TimedEvents, relative
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, gpu_operations_of, pieces_of, windows
 from nsyswrap.analysis.judged_process import JudgedProcess
-from nsyswrap.analysis.launches import launches_of
+from nsyswrap.analysis.launches import Launches, launches_of
 from nsyswrap.analysis.step_budget import STATES, budgets_of
 from nsyswrap.analysis.steps import parse_choice
 from nsyswrap.base.constants import NS_PER_S
@@ -28,7 +28,7 @@ KERNEL_TIME, BUSY, SPAN, PROGRAM = (
     *("kernel time", "GPU busy time", "first to last GPU operation"),
     "program time",
 )
-FIRST_CALL, REPEAT_CALL, LATENCY, QUEUE = LAUNCH = (
+FIRST_CALL, REPEAT_CALL, LATENCY, QUEUE = (
     *("first launch call", "repeat launch call"),
     *("launch latency", "queue time"),
 )
@@ -124,10 +124,17 @@ def launch_rows(capture: Capture) -> Fields:
 
     Latency is that of launches into an idle stream, as in the report launch_overhead.
     """
-    launches = launches_of(capture)
+    fields: Fields = {}
+    for name, ns in _launch_times(launches_of(capture)):
+        fields |= TimedEvents([Key("launch", name)], np.zeros(len(ns), np.int8), ns).rows()
+    return fields
+
+
+def _launch_times(launches: Launches) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Yield times in ns one after the other, as each takes as much memory as the starts of all launches."""
+    yield FIRST_CALL, launches.api_ns[launches.first]
     again = launches.of(~launches.first)
-    timed = again.uncontended & (again.latency_ns >= 0)
-    times = (launches.api_ns[launches.first], again.api_ns, again.latency_ns[timed], again.queue_ns)
-    code = np.repeat(np.arange(len(times)), [len(ns) for ns in times])
-    rows = TimedEvents([Key("launch", name) for name in LAUNCH], code, np.concatenate(times)).rows()
-    return {key: rows[key] for key in (Key("launch", name) for name in LAUNCH) if key in rows}
+    yield REPEAT_CALL, again.api_ns
+    latency_ns = again.latency_ns
+    yield LATENCY, latency_ns[again.uncontended & (latency_ns >= 0)]
+    yield QUEUE, again.queue_ns
