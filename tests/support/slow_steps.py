@@ -221,12 +221,22 @@ def _up_to_updates(works: list[Work], sequence: Found | None) -> Found | None:
     if len(edges) <= 3 or inside < sum(work.gpu for work in works) / 10:
         return sequence
     count, many = len(edges) - 1, len(sequence.starts) if sequence else 0
-    if sequence and (10 <= many <= count // 2 + 1 or count <= many <= count + 2):
+    several = 10 <= many <= count // 2 + 1 and not _are_alike([works[i:j] for i, j in pairwise(edges)])
+    if sequence and (several or count <= many <= count + 2):
         return sequence
     starts = [works[i].call.start for i in edges[:-1]]
     ends = [*starts[1:], works[edges[-1] - 1].call.end]
     first_uses = [any(work.first for work in works[i:j]) for i, j in pairwise(edges)]
     return Found("optimizer step", starts, ends, [False] * count, first_uses)
+
+
+def _are_alike(steps: list[list[Work]]) -> bool:
+    """Return True if all steps but one, or two of a hundred, share nine tenths of the calls of the usual."""
+    held = [Counter(work.does for work in step) for step in steps]
+    most, _ = Counter(frozenset(one.items()) for one in held).most_common(1)[0]
+    usual = Counter(dict(most))
+    shared = [(one & usual).total() / max(one.total(), usual.total()) for one in held]
+    return sum(share < 0.9 for share in shared) <= max(1, len(steps) / 50)
 
 
 def _updates(work: Work) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import compress, pairwise
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -36,10 +37,11 @@ _LEAST = 3  # steps without shapes
 _HALF = 0.5  # of the occurrences have a kernel
 _LEAST_OF_CALLS = 0.25  # of all calls, or of the GPU time, lie in such intervals
 _LISTED = 0.1  # of all GPU time, or of this and of the time, at least
-_UPDATE = LoopLabel("optimizer step", "update")
+UPDATE = LoopLabel("optimizer step", "update")
 _LEAST_STEP = 20  # calls from one update of an optimizer to the next
 _BETWEEN, _WITHIN = 0.25, 0.1  # of the most calls between two of its kernels: at least, at most
 _UPDATED = 0.1  # of the GPU time lies in these steps; the first step, which often waits for long, is none
+_ALIKE, _UNLIKE = 0.9, 0.02  # of the calls of a usual step, at least; of the steps, at most
 _AS_MUCH = 0.8  # of what shorter periods hold
 _LIGHT_SEQUENCE = 0.2  # of what the heaviest sequence holds
 
@@ -79,23 +81,27 @@ def repeated_sequence(whole: Capture, calls: ApiCalls) -> Occurrences | None:
     """Return the occurrences of the sequence that the calls of a process repeat; None without any.
 
     Where updates of an optimizer come more often than the sequence, each step ends with an update: it need
-    not launch the same each time.
+    not launch the same each time. If it does nearly, as the batches of an epoch do, a sequence of several
+    updates is no step; otherwise it is, as where two networks are trained in turns.
     """
     numbers = _numbers(whole, calls)
-    anchors, updates = _anchors(calls, numbers), _up_to_updates(calls, optimizer_calls(whole, calls))
+    anchors, edges = _anchors(calls, numbers), _behind_updates(calls, optimizer_calls(whole, calls))
     best = _best(anchors)
     found = _occurrences(calls, numbers, _each_time(best, anchors)) if best else None
-    if updates is None or best is None:
-        return updates or found
-    count, many = len(best.positions), len(updates.start_ns)
-    several = MANY <= count <= many // 2 + 1  # updates in each step
-    return found if several or many <= count <= many + 2 else updates
+    if edges is None:
+        return found
+    if best is not None:
+        count, many = len(best.positions), len(edges) - 1
+        several = MANY <= count <= many // 2 + 1 and not _are_alike(calls, numbers, edges)
+        if several or many <= count <= many + 2:
+            return found
+    return _up_to_updates(calls, edges)
 
 
 def every_sequence(whole: Capture, calls: ApiCalls) -> Iterator[Occurrences]:
     """Yield the occurrences of each sequence that the calls of a process repeat, however it begins."""
-    if (updates := _up_to_updates(calls, optimizer_calls(whole, calls))) is not None:
-        yield updates
+    if (edges := _behind_updates(calls, optimizer_calls(whole, calls))) is not None:
+        yield _up_to_updates(calls, edges)
     numbers = _numbers(whole, calls)
     yield from (_occurrences(calls, numbers, anchor) for anchor in _anchors(calls, numbers))
 
@@ -145,8 +151,11 @@ def _each_time(best: _Anchor, anchors: Sequence[_Anchor]) -> _Anchor:
     return max((best, *same), key=lambda one: (np.count_nonzero(one.equal), one is best, one.gap_ns))
 
 
-def _up_to_updates(calls: ApiCalls, updates: NDArray[Any]) -> Occurrences | None:
-    """Return the steps that each end with an update of the optimizer: a burst of its kernels."""
+def _behind_updates(calls: ApiCalls, updates: NDArray[Any]) -> NDArray[np.int64] | None:
+    """Return where steps begin that each end with an update of the optimizer, a burst of its kernels.
+
+    The last position is the end of the last step. Returns None without such steps.
+    """
     apart = np.diff(updates)
     if not len(apart) or apart.max() < _LEAST_STEP:
         return None
@@ -160,12 +169,31 @@ def _up_to_updates(calls: ApiCalls, updates: NDArray[Any]) -> Occurrences | None
     if len(edges) <= _LEAST:
         return None
     gpu = calls.gpu_ns[edges[0] : edges[-1]].sum() / max(int(calls.gpu_ns.sum()), 1)
-    if gpu < _UPDATED:
-        return None
+    return edges if gpu >= _UPDATED else None
+
+
+def _are_alike(calls: ApiCalls, numbers: NDArray[np.uint64], edges: NDArray[np.int64]) -> bool:
+    """Return True if nearly all of these steps make nearly the calls of the usual one, in any order."""
+    sums = np.diff(_sums(numbers)[edges])
+    equal = sums == np.partition(sums, len(sums) // 2)[len(sums) // 2]
+    kinds, codes = distinct(calls.code)
+    steps = [codes[first:behind] for first, behind in pairwise(edges.tolist())]
+    usual = np.bincount(steps[equal.argmax()], minlength=len(kinds))
+    unlike = 0
+    for step in compress(steps, ~equal):
+        shared = np.minimum(np.bincount(step, minlength=len(kinds)), usual).sum()
+        unlike += shared < _ALIKE * max(len(step), usual.sum())
+        if unlike > max(1, _UNLIKE * len(steps)):
+            return False
+    return True
+
+
+def _up_to_updates(calls: ApiCalls, edges: NDArray[np.int64]) -> Occurrences:
+    """Return the steps between these positions, each of which ends with an update of the optimizer."""
     start = calls.start_ns[edges[:-1]]
     nothing = np.zeros(len(start), bool)
     first_uses = np.add.reduceat(calls.first[: edges[-1]], edges[:-1]) > 0
-    return Occurrences(_UPDATE, start, np.append(start[1:], calls.end_ns[edges[-1] - 1]), nothing, first_uses)
+    return Occurrences(UPDATE, start, np.append(start[1:], calls.end_ns[edges[-1] - 1]), nothing, first_uses)
 
 
 def _anchors(calls: ApiCalls, numbers: NDArray[np.uint64]) -> list[_Anchor]:

@@ -310,6 +310,22 @@ def test_a_longer_cycle_holds_several_updates(tmp_path: Path) -> None:
     assert only(tmp_path, drawing).label == "a sequence of 48 GPU operations"
 
 
+@pytest.mark.parametrize(
+    ("between", "label"), [(2, "optimizer step"), (9, "a sequence of 117 GPU operations")]
+)
+def test_equal_steps_of_an_epoch_are_steps(between: int, label: str, tmp_path: Path) -> None:
+    """Twelve epochs of four steps with 26 kernels and an update; some more kernels come between epochs."""
+    drawing, now = Drawing(), 0
+    for _ in range(12):
+        for names in (*4 * ["abcdefghijklmnopqrstuvwxyz+"], "0123456789"[:between]):
+            drawing.kernels(names.replace("+", ""), now)
+            now += 30 * len(names)
+            if "+" in names:
+                drawing.launch("adam", now - 30)
+    steps = only(tmp_path, drawing)
+    assert (steps.label, len(steps)) == (label, 47 if between == 2 else 11)
+
+
 def test_steps_whose_waits_alone_differ_are_one_loop(tmp_path: Path) -> None:
     drawing = Drawing()
     for i, start in enumerate(every(60)):
