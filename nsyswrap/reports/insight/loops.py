@@ -26,6 +26,7 @@ from nsyswrap.analysis.gpu_operations import KINDS, GpuOperations, gpu_operation
 from nsyswrap.analysis.judged_process import JudgedProcess, judged_processes
 from nsyswrap.analysis.launches import READS, launches_of
 from nsyswrap.analysis.steps import LEAST_STEPS, Steps
+from nsyswrap.analysis.steps.loops import UPDATE
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit, duration
 from nsyswrap.capture.capture import Capture
@@ -148,7 +149,7 @@ def conclude(_: Capture, data: Mapping[str, Values]) -> str:
     if np.isnan(gap):
         return ""
     label = list(data["loop"])[first]
-    what = label if label == _GRAPHS else f"steps of {label}"
+    what = {_GRAPHS: label, UPDATE: "optimizer steps"}.get(label, f"steps of {label}")
     text = f"{steps[first]:,} {what}: the gap between two is {duration(gap)}"
     return f"{text} (median), at most {duration(longest)} for 99 % of them."
 

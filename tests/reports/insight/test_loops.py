@@ -77,6 +77,16 @@ def test_the_closing_sentence_is_about_the_judged_loop(tmp_path: Path) -> None:
     assert verdict == f"{sum(DECODES) - 1} {text}"
 
 
+def test_it_names_steps_of_an_optimizer(tmp_path: Path) -> None:
+    rows = []
+    for number in range(1, 141):  # each twentieth kernel is an update; the others of a step come in no order
+        name = "adam" if number % 20 == 0 else f"k{number * number % 7}"
+        rows.append(call("cudaLaunchKernel", 1000 * number, 1000 * number + 10, number))
+        rows.append(kernel(name, 1000 * number + 100, 1000 * number + 900, number))
+    verdict = opened(tmp_path, *rows).report("loops").verdict
+    assert verdict.startswith("6 optimizer steps: the gap between two is 200 ns (median)")
+
+
 def test_without_a_judged_loop_it_is_about_launches_of_graphs(tmp_path: Path) -> None:
     rows = []
     for i in range(10):
