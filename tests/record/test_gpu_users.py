@@ -30,6 +30,7 @@ ONLY_OPENS = "device = open({device!r})"
 OPENS = ONLY_OPENS + (
     "; import mmap; context = mmap.mmap(device.fileno(), 0, prot=mmap.PROT_READ, flags=mmap.MAP_SHARED)"
 )
+SAYS = "print(os.getpid(), flush=True)"
 FORK = """
 import os, sys
 {before}
@@ -138,6 +139,32 @@ def test_a_worker_that_was_forked_without_an_exec(users_of: UsersOf, device: Pat
 def test_a_worker_that_was_executed(users_of: UsersOf, device: Path) -> None:
     [user], [parent, child] = users_of(EXECUTE.format(inside=OPENS.format(device=str(device))), 1)
     assert (user.pid, user.parent, user.forked) == (child, parent, False)
+
+
+def test_a_device_that_is_opened_as_other_files_are_closed(device: Path) -> None:
+    """The number of open files stays the same: mapping takes a descriptor, too."""
+    opens = OPENS.format(device=str(device))
+    program = (
+        f"import mmap, os, sys; others = [open(os.devnull), open(os.devnull)]; {SAYS}; sys.stdin.readline()"
+    )
+    program += f"\nfor other in others: other.close()\n{opens}; {SAYS}; sys.stdin.read()"
+    users = GpuUsers(TOKEN, os.fspath(device))
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, MARK: TOKEN},
+        bufsize=0,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.readline()
+        users.update()
+        process.stdin.write(b"\n")
+        process.stdout.readline()
+        _update(users, A_WHILE_S, 1)
+        process.stdin.close()
+    assert [user.pid for user in users.users] == [process.pid]
 
 
 def test_a_file_that_was_open_before_the_fork_is_the_parents(users_of: UsersOf, device: Path) -> None:
