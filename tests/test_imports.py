@@ -234,6 +234,13 @@ def test_the_screen_of_a_small_capture_loads_nothing_that_only_other_captures_ne
     assert loaded & {*rare, "nsyswrap.capture.redact", "nsyswrap.analysis.ranks.job"} == set(), cure
 
 
+def test_collect_loads_no_pandas_where_it_writes_parquet(tmp_path: Path) -> None:
+    command = ["collect", str(PACKAGE / "recorded" / "add2" / "both"), "-o", str(tmp_path / "out")]
+    loaded = modules_loaded_by(f"import nsyswrap.cli; nsyswrap.cli.main({command!r})")
+    assert "pyarrow.parquet" in loaded
+    assert "pandas" not in loaded
+
+
 def test_completion_of_an_option_reads_no_json() -> None:
     code = "import os; os.environ |= {'_NSYSWRAP_COMPLETE': 'bash_complete', 'COMP_CWORD': '2', "
     code += "'COMP_WORDS': 'nsyswrap report --rea'}; import nsyswrap.cli; nsyswrap.cli.main([])"

@@ -138,13 +138,22 @@ def _array(values: Values, column: Column) -> pa.Array:
     if column.unit is Unit.TEXT:
         column_of = TextColumn.of(values)
         # UTF-8 cannot hold all, such as bytes of a file name
-        escaped = [text and text.encode("utf-8", "backslashreplace").decode() for text in column_of.texts]
-        texts = pa.array(escaped, pa.string())
-        return texts.take(pa.array(column_of.codes))
+        texts = [(text or "").encode("utf-8", "backslashreplace") for text in column_of.texts]
+        ends = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+        missing = np.array([text is None for text in column_of.texts], bool)
+        known = _of_buffers(pa.large_string(), missing, ends, b"".join(texts)).cast(pa.string())
+        codes = column_of.codes.astype(np.int64)
+        return known.take(_of_buffers(pa.int64(), np.zeros(len(codes), bool), codes))
     array = np.asarray(values)
     if array.dtype.kind == "f":
-        return pa.array(array.astype(np.float64), mask=np.isnan(array))
-    return pa.array(array.astype(np.int64), mask=array == MISSING)
+        return _of_buffers(pa.float64(), np.isnan(array), array.astype(np.float64))
+    return _of_buffers(pa.int64(), array == MISSING, array.astype(np.int64))
+
+
+def _of_buffers(kind: pa.DataType, missing: NDArray[np.bool_], *content: NDArray[Any] | bytes) -> pa.Array:
+    """Return an array of what it has in memory: ``pa.array`` would import pandas, for 0.35 s."""
+    buffers = map(pa.py_buffer, (np.packbits(~missing, bitorder="little"), *content))
+    return pa.Array.from_buffers(kind, len(missing), list(buffers))
 
 
 def _document(document: Document, _: Layout) -> dict[str, bytes]:
