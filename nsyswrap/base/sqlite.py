@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from itertools import repeat
@@ -81,8 +81,12 @@ def read_only(path: Path) -> ReadOnlyConnection:
     return db
 
 
-def tables_of(db: sqlite3.Connection) -> tuple[dict[str, list[str]], dict[str, str]]:
+def tables_of(
+    db: sqlite3.Connection, names: Collection[str] | None = None
+) -> tuple[dict[str, list[str]], dict[str, str]]:
     """Return the columns of each table with plain rows; and of each other table or view, why it has none.
+
+    With ``names``, others are not looked at.
 
     A view, a virtual table, a generated column and a long default value make up rows without end, or rows
     much larger than the file. What the schema says of a table cannot be trusted: its SQL text can be that of
@@ -92,6 +96,8 @@ def tables_of(db: sqlite3.Connection) -> tuple[dict[str, list[str]], dict[str, s
     other: dict[str, str] = {}
     sql = "SELECT type, name, rootpage, sql FROM sqlite_master WHERE type IN ('table', 'view')"
     for kind, name, root, definition in _cells(db.execute(sql)):
+        if names is not None and name not in names:
+            continue
         if kind == "view":
             other[name] = "is a view"
         elif root == "0" or not _defines(definition, name):

@@ -253,7 +253,7 @@ def _metadata(file: Path) -> list[object]:
     rows: list[object] = []
     with suppress(sqlite3.Error), closing(read_only(file)) as db:
         db.text_factory = bytes
-        plain, _ = tables_of(db)
+        plain, _ = tables_of(db, _METADATA)
         for table in _METADATA:
             with suppress(sqlite3.Error):
                 if table in plain:
