@@ -371,7 +371,9 @@ def _typed(kind: Any, value: Any, name: str) -> Any:  # noqa: ANN401 - any type
     if origin in (list, tuple, Sequence) and isinstance(value, list):
         return _listed(origin, arguments, value, name)
     if origin in (dict, Mapping) and isinstance(value, dict):
-        return {key: _typed(arguments[1], one, f"{name}.{key}") for key, one in value.items()}
+        are_scalars = _are(_parts(arguments[1])[2], [*value.values()])
+        each = value if are_scalars else {k: _typed(arguments[1], v, f"{name}.{k}") for k, v in value.items()}
+        return dict(each)
     if is_dataclass(kind) and isinstance(value, dict):
         return _instance(kind, value, name)
     raise ValueError(f"{name} is {brief(value)}: expected {_in_words(kind)}")
@@ -402,7 +404,7 @@ def _are(kinds: frozenset[type], values: list[Any]) -> bool:
         return False
     whole = [value for value in values if type(value) is int]
     fit = not whole or (min(whole) in _INT64 and max(whole) in _INT64)
-    return fit and all(math.isfinite(value) for value in values if type(value) is float)
+    return fit and all(map(math.isfinite, [value for value in values if type(value) is float]))
 
 
 def _one_of(kinds: Sequence[Any], value: object, name: str) -> object:

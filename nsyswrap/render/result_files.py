@@ -147,17 +147,26 @@ def _read(
 
 
 def _values(run: RecordedRun, report: str, summary: ReportSummary, *, safe: bool) -> Iterator[str]:
-    """Yield a line for each cell of a report that is not missing. Numbers and texts have columns apart."""
+    """Yield the lines of each row of a report, one for each cell that is not missing.
+
+    Numbers and texts have columns apart.
+    """
 
     def cell(text: str) -> str:
         return quoted(_SPECIAL, guarded(text) if safe else text)
 
     front = f"{cell(run.label)},{'' if run.rank is None else run.rank},{report}"
     for row, values in enumerate(zip(*summary.values, strict=True)):
-        for column, value in zip(summary.columns, values, strict=True):
-            if value is not None:
-                pair = f",{cell(value)}" if isinstance(value, str) else f"{value},"
-                yield f"{front},{row},{column},{pair}\n"
+        start = f"{front},{row}"
+        yield "".join(
+            [
+                f"{start},{column},,{cell(value)}\n"
+                if isinstance(value, str)
+                else f"{start},{column},{value},\n"
+                for column, value in zip(summary.columns, values, strict=True)
+                if value is not None
+            ]
+        )
 
 
 def _as_parquet(source: Path, output: Path) -> list[Path]:
