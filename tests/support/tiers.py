@@ -3,10 +3,13 @@
 from __future__ import annotations  # pytest of the lowest version lacks names of types
 
 import fcntl
+import gc
 import os
 import re
+import sys
 import tempfile
 import time
+import warnings
 from collections import Counter, defaultdict
 from collections.abc import Generator, Iterable
 from contextlib import ExitStack, contextmanager
@@ -129,6 +132,7 @@ class SecondAttempt:
         reports = runtestprotocol(item, log=False, nextitem=nextitem)
         if failed := [report for report in reports if report.failed]:
             item._initrequest()  # noqa: SLF001 - as for a test that has not run
+            _free_what_it_left()
             reports = runtestprotocol(item, log=False, nextitem=nextitem)
             for report in reports:
                 report.user_properties.append((_SECOND, _told(failed[0])))
@@ -203,6 +207,15 @@ def _cases(items: list[pytest.Item]) -> list[list[pytest.Item]]:
     for item in items:
         functions[item.parent, getattr(item, "originalname", item.name)].append(item)
     return [*functions.values()]
+
+
+def _free_what_it_left() -> None:
+    """Free files and processes that a failed test left open; a test that runs later would fail for them."""
+    for name in ("last_type", "last_value", "last_traceback", "last_exc"):  # pytest's, of its failure
+        vars(sys).pop(name, None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 def _told(report: pytest.TestReport) -> str:
