@@ -99,6 +99,7 @@ class Capture:
     def _open(self, export: Export, view: ViewOptions) -> None:
         self._export = shared.shared_export(export) if view.shared else export
         self.view = view
+        self._narrows, self._is_whole = view.selection.narrows, view.selection == EVERYTHING
         self._selected: dict[tuple[str, str], NDArray[Any]] = {}
         self._rows: dict[str, NDArray[Any]] = {}
         self._expected: dict[str, set[str]] = {}
@@ -185,7 +186,7 @@ class Capture:
     @property
     def whole(self) -> Self:
         """This capture with nothing left out."""
-        if self.view.selection == EVERYTHING:
+        if self._is_whole:
             return self
         whole = self._whole() if self._whole else None
         return self.viewed(selection=EVERYTHING) if whole is None else whole
@@ -194,7 +195,7 @@ class Capture:
         """Return True if there is at least one event of this kind."""
         if not any(map(self._export.has_rows, schema.events(kind).tables(self._export.tables))):
             return False
-        return not self.view.selection.narrows or len(self._kept(kind)) > 0
+        return not self._narrows or len(self._kept(kind)) > 0
 
     def holds(self, kind: str) -> bool:
         """Return True if the export contains a table for this event kind, even if the table is empty."""
@@ -202,7 +203,7 @@ class Capture:
 
     def count(self, kind: str) -> int:
         """Return the number of events. It is 0 for an empty table and for a missing one."""
-        if self.view.selection.narrows:
+        if self._narrows:
             return len(self._kept(kind)) if self.whole.has(kind) else 0
         return sum(map(self._export.count, schema.events(kind).tables(self._export.tables)))
 
@@ -212,7 +213,7 @@ class Capture:
         Texts are object arrays. Names are StringIds ids. ``row`` is the row's number in its table, from 1.
         Raises NotInCapture with the command that collects the events.
         """
-        if not self.view.selection.narrows:
+        if not self._narrows:
             return self._all_columns(kind, fields)
         missing = [field for field in fields if (kind, field) not in self._selected]
         for field, unclipped in self._unclipped(kind, missing).items():
@@ -233,7 +234,7 @@ class Capture:
         """
         events = schema.events(kind)
         present, tables = self._export.tables, events.tables(self._export.tables)
-        read = len(tables) == 1 and not self.view.selection.narrows
+        read = len(tables) == 1 and not self._narrows
         sources = {f: self._column(events, tables[0], f, present[tables[0]]) for f in fields if read}
         kinds = [(name, events.fields[field].kind) for field, name in sources.items() if name]
         if not kinds:  # the export may have none of the fields

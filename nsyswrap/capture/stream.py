@@ -56,9 +56,11 @@ def one_of(values: NDArray[Any], numbers: Iterable[int]) -> NDArray[Any]:
 def in_blocks(columns: Mapping[str, NDArray[Any]], work: Callable[[Columns], Columns]) -> Columns:
     """Return the arrays that ``work`` makes of the columns, block by block, each joined."""
     rows = len(next(iter(columns.values())))
+    if rows <= BLOCK_ROWS:
+        return work({**columns})
     parts = (
         work({name: values[first : first + BLOCK_ROWS] for name, values in columns.items()})
-        for first in range(0, max(rows, 1), BLOCK_ROWS)
+        for first in range(0, rows, BLOCK_ROWS)
     )
     return joined(parts, rows)
 

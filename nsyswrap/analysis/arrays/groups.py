@@ -121,11 +121,9 @@ class GroupBy:
             nothing, unknown = np.zeros_like(count), np.full(len(count), np.nan)
             return Statistics(count, nothing, unknown, unknown, nothing, nothing, np.zeros(len(count)))
         last, kind = len(ordered) - 1, np.result_type(ordered, np.int64)
-        low, high, lowest, highest = (
-            ordered[np.minimum(np.maximum(first + at, 0), last)].astype(kind)
-            for at in ((count - 1) // 2, count // 2, 0, count - 1)
-        )
-        lowest, highest = (np.where(filled, ends, 0) for ends in (lowest, highest))
+        places = first + np.array(((count - 1) // 2, count // 2, np.zeros_like(count), count - 1))
+        places = np.minimum(np.maximum(places, 0), last)
+        low, high, lowest, highest = np.where(filled, ordered[places].astype(kind), 0)
         if max(highest.max(), -lowest.min()) > MOST // len(ordered):
             check_sum(ordered)
         total, squares = np.zeros(len(count), kind), np.zeros(len(count))
@@ -263,6 +261,8 @@ class GroupBy:
         counts = self._all_counts
         if len(counts) == 1:
             return values.copy()
+        if len(self._orders) == 1:
+            return values.take(self._orders[0])[: int(self._count.sum())]
         sorted_by = np.empty(len(values), values.dtype)
 
         def scatter(step: tuple[slice, NDArray[Any], NDArray[Any]]) -> None:

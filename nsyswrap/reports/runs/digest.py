@@ -43,7 +43,7 @@ from nsyswrap.reports.ranks import rank_waiting
 from nsyswrap.reports.scenario_tables import SCENARIO_RUNS, gpu_totals
 from nsyswrap.reports.summaries import kernels
 from nsyswrap.reports.summary import answer_with_lines
-from nsyswrap.reports.table import Column, read_ahead
+from nsyswrap.reports.table import Column, Report, read_ahead
 from nsyswrap.reports.wording.ranks import missing_ranks
 from nsyswrap.reports.wording.states import IDLE_NAMES
 
@@ -140,8 +140,9 @@ def digest(path: Path) -> Digest:
     """Digest a .sqlite, a .nsys-rep or a run folder. Raises CaptureError if it cannot be read."""
     source = identity_of(path)  # before it is read: one that changes meanwhile is digested again
     capture = open_capture(path)
-    read_ahead(capture, [find_report(name) for name in SUMMARIES])
-    summaries = {name: _summary(capture, name) for name in SUMMARIES if not find_report(name).lacks(capture)}
+    reports = [report for report in map(find_report, SUMMARIES) if not report.lacks(capture)]
+    read_ahead(capture, reports)
+    summaries = {report.name: _summary(capture, replace(report, reads={})) for report in reports}
     answer = answer_with_lines(capture.decided())
     return Digest(
         source or (0, ""),
@@ -205,7 +206,7 @@ def _first_finding(answer: Answer) -> Finding | None:
 
 def totals(capture: Capture) -> dict[str, Number | None]:
     """Return the totals of one capture, as its digest has them."""
-    return _totals(capture, _summary(capture, "gpu_time"), answer_with_lines(capture.decided()))
+    return _totals(capture, _summary(capture, find_report("gpu_time")), answer_with_lines(capture.decided()))
 
 
 def write_digest(folder: Path) -> None:
@@ -275,10 +276,10 @@ def stored(folder: Path) -> Digest | None:
     return digest if capture in (None, digest.source) else None
 
 
-def _summary(capture: Capture, name: str) -> ReportSummary | None:
+def _summary(capture: Capture, report: Report) -> ReportSummary | None:
     """Return the rows of a report, or None if the export lacks events that it needs."""
     try:
-        table = replace(find_report(name), conclude=None).make(capture)  # its sentence is not stored
+        table = replace(report, conclude=None).make(capture)  # its sentence is not stored
     except NotInCapture:
         return None
     columns = list(map(list, zip(*table.rows(), strict=True)))
