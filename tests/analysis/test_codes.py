@@ -26,9 +26,10 @@ def test_blocks_are_numbered_as_a_whole(sparse: bool, values: int) -> None:  # n
     assert (ranked[codes] == rows).all()
 
 
-def test_values_that_share_a_place_stay_apart() -> None:
+@pytest.mark.parametrize("times", [1, 1000])  # few values need no table
+def test_values_that_share_a_place_stay_apart(times: int) -> None:
     factorizer = Factorizer()
-    rows = np.array([5, 5 + 2**16, 5 + 2**17, 5])
+    rows = np.tile([5, 5 + 2**16, 5 + 2**17, 5], times)
     numbers = np.concatenate([factorizer.of(rows), factorizer.of(rows[::-1].copy())])
     ranked, codes = factorizer.ranked(numbers)
     assert ranked[codes].tolist() == [*rows.tolist(), *rows[::-1].tolist()]
