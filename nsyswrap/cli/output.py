@@ -542,5 +542,5 @@ def _from_here(program: str) -> str:
 
 def _is_same(executable: str | None, started: str) -> bool:
     with suppress(OSError):
-        return executable is not None and pathlib.Path(executable).samefile(started)
+        return executable is not None and os.path.samefile(executable, started)  # noqa: PTH121 - one import less
     return False
