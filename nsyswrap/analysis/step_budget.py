@@ -11,7 +11,7 @@ Each nanosecond has one state. If several hold, the first in this order counts:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -87,16 +87,21 @@ class TimeBreakdown:
 
 
 def budgets_of(
-    view: Capture, intervals: tuple[NDArray[Any], NDArray[Any]] | None = None
+    view: Capture,
+    intervals: tuple[NDArray[Any], NDArray[Any]] | None = None,
+    processes: Collection[int] | None = None,
 ) -> list[TimeBreakdown]:
     """Return the budget of each process and device of a view, in intervals inside the view's window.
 
-    Without ``intervals`` (starts and ends, in order, not overlapping) they are the window itself.
+    Without ``intervals`` (starts and ends, in order, not overlapping) they are the window itself. Of some
+    ``processes`` by global id, the others are left out.
     """
     operations, gaps = gpu_operations_of(view), gaps_of(view)
     whole = gpu_operations_of(view.whole)
     budgets = []
     for process, device, rows in operations.by_device():
+        if processes is not None and process not in processes:
+            continue
         mine = operations.of(rows)
         start, end = intervals or windows(view, mine)
         here = slice(*np.searchsorted(gaps.segments.gap, gaps.rows_of(process, device)))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.gpu_operations import MEMCPY, MEMSET
+from nsyswrap.analysis.gpu_operations import MEMCPY, MEMSET, gpu_operations_of
 from nsyswrap.analysis.judged_process import whole_processes
 from nsyswrap.analysis.step_budget import TimeBreakdown, budgets_of
 from nsyswrap.analysis.steps import steps_of
@@ -112,7 +112,10 @@ def _time_parts(capture: Capture) -> dict[Owner, list[_Stretch]]:
     for part in whole_processes(capture):
         start, end = (int(times[at]) for times, at in zip(part.window, (0, -1), strict=True))
         edges = np.unique(np.linspace(start, end, _MOST_COLUMNS + 1).astype(np.int64))
-        budgets = budgets_of(part.view, (edges[:-1], edges[1:])) if len(edges) > 1 else ()
+        # Without a window, the gaps of a process are among those of all, which other sections are made of.
+        view = part.view if capture.view.selection.windowed else capture
+        processes = gpu_operations_of(part.view).processes
+        budgets = budgets_of(view, (edges[:-1], edges[1:]), processes) if len(edges) > 1 else ()
         for budget in budgets:
             process = int(process_ids(np.array([budget.global_pid]))[0])
             found[process, budget.device_id] = list(_of_budget(budget))
@@ -235,4 +238,4 @@ def _loops(capture: Capture) -> dict[str, NDArray[Any]]:
     return {shorten(other.label.short, _NAME_WIDTH): other.start_ns for other in others}
 
 
-SECTION = Section("steps", "Steps", steps, of_gpu=True)
+SECTION = Section("steps", "Steps", steps, of_gpu=True, turn=1)
