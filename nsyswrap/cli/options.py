@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Collection, Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -17,12 +17,16 @@ from nsyswrap.cli.help import completes, option
 from nsyswrap.cli.output import note, note_not_read, note_remarks, unreadable_noted
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.selection import Selection
 
     Command = TypeVar("Command", bound=Callable[..., Any])
 
-with lazy_imports():
+with lazy_imports():  # pathlib, too: a completion of an option needs no path
+    import pathlib
+
     from nsyswrap import reports
     from nsyswrap.analysis import steps
     from nsyswrap.base import errors, limits, recent_runs, run_folder
@@ -43,9 +47,17 @@ def with_options(*options: Callable[[Command], Command]) -> Callable[[Command], 
     return add
 
 
+class _PathType(click.Path):
+    """The type of a path, which becomes a pathlib.Path."""
+
+    def coerce_path_result(self, value: str | os.PathLike[str]) -> Path:
+        """Return the path."""
+        return pathlib.Path(value)
+
+
 COUNT = click.IntRange(min=1)
-PATH = click.Path(readable=False, path_type=Path)
-PATH_OR_STDOUT = click.Path(readable=False, path_type=Path, allow_dash=True)
+PATH = _PathType(readable=False)
+PATH_OR_STDOUT = _PathType(readable=False, allow_dash=True)
 SHOW, PART, OUTPUT = "What to show", "Part of the capture", "Output"  # headings of the help
 
 

@@ -49,7 +49,6 @@ with lazy_imports():  # none of these for --help and completion
     import pathlib
     import re
     import shlex
-    import shutil
     import textwrap
 
     from nsyswrap.analysis import gpu_operations, no_gpu_work
@@ -519,7 +518,7 @@ def command_name() -> str:
     folder, name = os.path.split(sys.argv[0])
     if name == "__main__.py" and os.path.split(folder)[1] == _NAME:
         return f"{shlex.quote(_from_here(sys.orig_argv[0]))} -m {_NAME}"
-    if name != _NAME or _is_same(shutil.which(_NAME), sys.argv[0]):
+    if name != _NAME or _is_on_path(sys.argv[0]):
         return _NAME
     return shlex.quote(_from_here(str(pathlib.Path(sys.argv[0]))))
 
@@ -535,12 +534,16 @@ def with_command_name(text: str, commands: Collection[str]) -> str:
 
 def _from_here(program: str) -> str:
     """Return the path relative to the working folder if it is below. A name to be looked up stays."""
-    with suppress(ValueError, OSError):
-        return str(pathlib.Path(program).relative_to(pathlib.Path.cwd()))
+    with suppress(OSError):  # pathlib would take as long to import as all of nsyswrap's own modules
+        here = os.path.join(os.getcwd(), "")  # noqa: PTH109, PTH118
+        return program[len(here) :].lstrip(os.sep) if program.startswith(here) else program
     return program
 
 
-def _is_same(executable: str | None, started: str) -> bool:
+def _is_on_path(started: str) -> bool:
+    """Return True if a shell starts this program for the name alone; shutil takes long to import, too."""
+    programs = (os.path.join(folder, _NAME) for folder in os.get_exec_path())  # noqa: PTH118 - as above
+    executable = next((one for one in programs if os.access(one, os.X_OK) and os.path.isfile(one)), None)  # noqa: PTH113
     with suppress(OSError):
-        return executable is not None and os.path.samefile(executable, started)  # noqa: PTH121 - one import less
+        return executable is not None and os.path.samefile(executable, started)  # noqa: PTH121
     return False

@@ -17,7 +17,6 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -62,6 +61,8 @@ from nsyswrap.cli.output import (
 from nsyswrap.render import formats
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from nsyswrap.base.errors import UnreadCapture
     from nsyswrap.capture.capture import Capture
     from nsyswrap.cli.report_options import ReportOptions
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     import dataclasses
+    import pathlib
 
     from nsyswrap import reports
     from nsyswrap.base import errors, files, paths
@@ -354,7 +356,7 @@ def _write(document: Document, plan: ReportPlan) -> None:
         with ascii_layout(active=options.layout.ascii and options.form == "text"):
             contents = options.format.render(document, options.layout)
         if options.format.is_binary:
-            _write_files(contents, options.output or Path())
+            _write_files(contents, options.output or pathlib.Path())
             return
         if options.form != "text":
             for_people = options.format.for_people
@@ -393,7 +395,7 @@ def _write_in_turn(tables: Iterator[Table], options: ReportOptions) -> None:
 
 def _write_like_nsys(tables: Iterator[Table], options: ReportOptions, names: Sequence[str]) -> None:
     """Write the files of `nsys stats --format csv -o PREFIX`, empty ones for reports without a table."""
-    prefix, missing = options.csv_folder or Path(), set(names)
+    prefix, missing = options.csv_folder or pathlib.Path(), set(names)
     paths.check_target(prefix.parent)
     try:
         while (table := next(tables, None)) is not None:
