@@ -203,7 +203,6 @@ def _command_for_all(words: Sequence[str]) -> str:
 
 
 def _show_config(context: click.Context, _option: click.Parameter, given: bool) -> None:  # noqa: FBT001 - click's own signature
-    """Print the value of each setting and where it came from, and the files that were looked for."""
     if not given or context.resilient_parsing:
         return
     values, notes = settings.current()

@@ -262,7 +262,6 @@ def _may_be_baseline(path: Path) -> bool:
 
 
 def _check_free(path: Path, *, force: bool) -> None:
-    """Raise OutputError for a file that must not be replaced."""
     with paths.writing(path):
         if not paths.exists(path, follow=False):
             return

@@ -241,7 +241,6 @@ def _wanted(states: Mapping[int, RunState], options: Mapping[str, Any]) -> list[
 
 
 def _specs_to_run(folder: Path, plan: Plan, options: Mapping[str, Any]) -> list[TaskSpec]:
-    """Return the runs of a plan that are to be run. Write nothing."""
     batch, specs = foresee_batch(folder, plan)
     return [specs[number] for number in _wanted(executors.batch_state(batch).runs, options)]
 

@@ -280,7 +280,6 @@ def _note_written(written: Sequence[Path], *, has_parquet: bool, narrowed: bool)
 
 
 def _show(results: Sequence[RunResult], parameters: tables.Parameters, by: str, top: int) -> None:
-    """Print the comparison of configurations, or the answers of runs that no plan made."""
     layout = terminal_layout()
     if by or any(result.run.planned for result in results):
         table = combinations.compare(results, parameters, by, top)

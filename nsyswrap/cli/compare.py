@@ -278,7 +278,6 @@ class CompareCommand(HelpCommand):
         return super().parse_args(ctx, args)
 
     def _parse_run(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments of --run. Raises UsageError for options of nvcc without quotes."""
         typed = tuple(args)
         try:
             return super().parse_args(ctx, args)

@@ -95,7 +95,6 @@ def _variant_text(name: str, folder: Path, variant: str, table: str, layout: Lay
 
 
 def _next_lines(folder: Path) -> Iterable[str]:
-    """Yield the commands to type next, with the folder seen from here."""
     path = short_path(folder, Path.cwd())
     yield "\nNext:\n"
     for arguments in _NEXT:

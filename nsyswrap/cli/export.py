@@ -251,7 +251,6 @@ def _write_events(capture: Capture, folder: Path) -> None:
 def _write_metrics(
     given: Sequence[Path], name: str, output: Path | None, selection: Selection
 ) -> Sequence[UnreadCapture]:
-    """Write the metrics, and return the runs that are left out."""
     source = sides.source_of(given, note=lambda text: note(f"nsyswrap: {text}"))
     if selection == selections.EVERYTHING:
         side = sides.load(source, lambda text: note(f"nsyswrap: {text}"))

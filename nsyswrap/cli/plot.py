@@ -49,7 +49,6 @@ class _PlotCommand(HelpCommand):
     """A command whose pictures show a fixed number of kernels: --top is answered with the report."""
 
     def refuse_option(self, path: str, other: str, typed: Sequence[str]) -> None:
-        """Raise UsageError for --top, and for options of other commands."""
         if other == "--top":
             _, count, _ = around("--top", typed)
             named = named_captures(typed)

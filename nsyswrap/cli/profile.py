@@ -206,7 +206,6 @@ def command(**values: Any) -> None:
 
 
 def _plan(options: ProfileOptions) -> ProfilePlan:
-    """Check what is asked for, and find or build the program. Raises NsyswrapError before anything is run."""
     if os.path.basename(options.program[0]) == "nsys" and options.program[1:2] == ("profile",):  # noqa: PTH119 - of any text
         advice = advice_for_nsys(command, "nsyswrap profile", options.program[2:])
         raise UsageError("nsyswrap profile starts nsys itself", advice)
@@ -311,7 +310,6 @@ def _shell_line(argv: Sequence[str], env: Mapping[str, str]) -> str:
 
 
 def _record(plan: ProfilePlan) -> Status:
-    """Run the program under nsys, as often as asked for, and show what was recorded."""
     options = plan.options
     if options.compare_bare and not options.confirmed:
         repeats.confirm_bare_runs(options.repeat or 1)
@@ -408,7 +406,6 @@ def show_run(run: Run, show_capture: Callable[[], None]) -> None:
 
 
 def _show_capture(run: Run, options: ProfileOptions) -> None:
-    """Print the summary, or the requested reports."""
     layout, capture = terminal_layout(options.top), run.capture
     wanted = options.reports or options.csv_folder
     tables = (

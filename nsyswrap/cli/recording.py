@@ -162,7 +162,6 @@ class RecordingCommand(HelpCommand):
         raise UsageError(f"{_METRICS} takes no value: it samples all GPUs that the program sees", meant)
 
     def _with_python(self, typed: Sequence[str]) -> list[str]:
-        """Return the words with the value of --python in front of the program."""
         before, value, after = around(_PYTHON, typed)
         rest = [*before, *after]
         python = os.path.expanduser(value or "python3")  # noqa: PTH111 - as a shell

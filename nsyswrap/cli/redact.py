@@ -99,7 +99,6 @@ def command(captures: tuple[Path, ...], output: Path | None, *, check: bool) -> 
 
 
 def _refuse_several(captures: Sequence[Path], output: Path | None, *, check: bool) -> NoReturn:
-    """Raise UsageError for more than one capture, with the command that was meant."""
     first, second = captures[:2]
     if not (check or output or captures[2:] or paths.exists(second)):
         meant = CommandHint.of(["nsyswrap", "redact", first, "-o", second], "the copy is named with -o: {}")
@@ -202,7 +201,6 @@ def _print_secrets(export: Path, result: redact.ExportSecrets, *, named: bool) -
 
 
 def _note_unknown_values(exports: Sequence[Path]) -> None:
-    """Say that values of variables can be left in exports that lack the environment."""
     if exports:
         note(f"nsyswrap: values of environment variables not searched for in {listed(exports)}:")
         note("  the environment is not in the file, so its values are not known; a range name can hold one")

@@ -173,7 +173,6 @@ def _text(value: float, unit: Unit = Unit.NS) -> str:
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return rows as lines: the first column to the left, the others to the right."""
     clean = [[shorten(printable(cell), _WIDEST) for cell in row] for row in rows]
     widths = [max(map(screen_width, column)) for column in zip(*clean, strict=True)]
     return [

@@ -192,7 +192,6 @@ def _with_more_reports(captures: Sequence[Path], named: Sequence[str]) -> dict[s
 
 
 def _form(output: Path | None, form: str) -> str:
-    """Return the format that is asked for, or that the ending of the output file names."""
     if output is None or is_given("form"):
         return form
     check_ending(output, formats.ENDINGS)
@@ -200,7 +199,6 @@ def _form(output: Path | None, form: str) -> str:
 
 
 def _is_setting(name: str) -> bool:
-    """Return True if the value of an option is from the user's settings."""
     return click.get_current_context().get_parameter_source(name) is click.core.ParameterSource.DEFAULT_MAP
 
 
@@ -230,7 +228,6 @@ def _plan(options: ReportOptions) -> ReportPlan:
 
 
 def _show(plan: ReportPlan) -> int:
-    """Read the captures, and show them. Return the exit code of captures that cannot be read."""
     options, given = plan.options, plan.given
     if options.by_rank:
         return _show_ranks(plan)
@@ -253,7 +250,6 @@ def _show(plan: ReportPlan) -> int:
 
 
 def _note_whole_files(options: ReportOptions) -> None:
-    """Say that the files of --csv have all rows and whole names."""
     if options.csv_folder and options.readable and not _is_setting("readable"):
         note("nsyswrap: --readable does not change names in the files of --csv")
     if options.csv_folder and options.top and not _is_setting("top"):
@@ -291,7 +287,6 @@ def _write_tables(
 
 
 def _show_ranks(plan: ReportPlan) -> int:
-    """Show the reports by rank, and return the exit code of captures that cannot be read."""
     options = plan.options
     members, left_out = report_ranks.opened(options.captures, options.opener())
     if left_out and len(members) == 1 and options.rank_reports:
@@ -308,7 +303,6 @@ def _show_ranks(plan: ReportPlan) -> int:
 
 
 def _show_alone(options: ReportOptions) -> int:
-    """Show what --explain, --list or --ncu ask for, and return the exit code."""
     options.check_alone()
     exit_code = 0
     if options.ncu is not None:
@@ -337,7 +331,6 @@ def _show_screens(captures: Iterable[Capture], options: ReportOptions) -> None:
 
 
 def _write(document: Document, plan: ReportPlan) -> None:
-    """Print the tables or write them to files. Raises NotInCapture if there are none."""
     options = plan.options
     if not options.format.has_envelope:
         check_made(document.tables, document.captures)
@@ -429,7 +422,6 @@ def _for_program(table: Table, options: ReportOptions) -> Table:
 
 
 def _write_files(contents: Mapping[str, Content], output: Path) -> None:
-    """Write one file to ``output``, several into it as a folder."""
     is_file = len(contents) == 1 and output.suffix
     paths.check_target(output)
     for name, content in contents.items():

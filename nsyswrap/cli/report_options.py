@@ -232,7 +232,6 @@ class ReportOptions:
         self._check_rows()
 
     def _check_prefix(self) -> None:
-        """Raise UsageError for --like-nsys without a prefix of names."""
         if not self.csv_folder or self.form != "text" or self.by:
             raise UsageError("--like-nsys needs --csv PREFIX, without --format and --by", "add --csv PREFIX")
         if self.csv_folder.name in ("", ".."):
@@ -242,7 +241,6 @@ class ReportOptions:
             )
 
     def _check_rows(self) -> None:
-        """Raise UsageError for --sort by a column of no report, and for both without reports."""
         if not (self.sort or self.match):
             return
         if not (self.named_reports or self.csv_folder):

@@ -48,7 +48,6 @@ _everywhere = option(_RUNS, "--all", "Include runs begun in any folder.", name="
 
 
 def _age(_context: click.Context, _option: click.Parameter, value: str | None) -> float | None:
-    """Return an age in seconds. Raises UsageError."""
     if value is None:
         return None
     age = _AGE.fullmatch(value)
@@ -67,7 +66,6 @@ class _RunsGroup(CommandGroup):
         return super().parse_args(ctx, args)
 
     def refuse(self, ctx: click.Context, name: str, *rest: str) -> NoReturn:
-        """Raise UsageError for a command that does not exist, and the words behind it."""
         if name.isdecimal():
             hint = CommandHint.of(["nsyswrap", "runs", "open", name, *rest], "use {}")
             raise UsageError(f"no command named {name!r}", hint)
@@ -169,7 +167,6 @@ def prune(*, age_s: float | None, keep: int | None, confirmed: bool, everywhere:
 
 
 def _remove(runs: Sequence[StoredRun]) -> int:
-    """Remove runs, print what was freed and what is left, and return the exit code."""
     freed, removed, exit_code = 0, 0, 0
     for run in runs:
         try:
@@ -250,7 +247,6 @@ def _row(number: int, run: StoredRun, *, events: bool) -> tuple[str, ...]:
 
 
 def _events(run: StoredRun) -> str:
-    """Return how many kernels, graphs, copies and memsets ran on a GPU, as text."""
     exports = [member / EXPORT for member in run.members if paths.is_file(member / EXPORT)]
     if run.kind == "batch" or not exports:
         return _UNKNOWN

@@ -371,7 +371,6 @@ def _run_variant(
 
 
 def _run_each(scenario: Scenario, folder: Path, *, force: bool) -> Iterator[Outcome]:
-    """Run the variants of one scenario one by one; a variant that lacks something or fails stops no other."""
     built: tuple[str, ...] | None = None
     note_skipped(scenario)
     for variant in scenario.variants:
@@ -390,7 +389,6 @@ def _run_each(scenario: Scenario, folder: Path, *, force: bool) -> Iterator[Outc
 
 
 def _write_index(folder: Path, outcomes: list[Outcome], sections: list[str]) -> None:
-    """Write scenario_runs.csv, and a Markdown page with every run folder and every closing table."""
     runs = [
         (o.scenario, o.variant, o.outcome, _capture(o.folder) if o.folder and o.outcome == DONE else None)
         for o in outcomes

@@ -56,7 +56,6 @@ _session_option = option(_SESSION, "--session PID|DIR", "Choose one of several."
 
 
 def _seconds(_context: click.Context, _option: click.Parameter, value: str | None) -> float | None:
-    """Return a duration in s. Raises UsageError."""
     if value is None:
         return None
     match = _DURATION.fullmatch(value.strip())
@@ -144,17 +143,14 @@ class _Load:
         self._session: Session
 
     def begin(self, begun: Session) -> None:
-        """Begin to wait for the program of a session."""
         self._session = begun
         self._thread.start()
 
     def end(self) -> None:
-        """Wait for the recording after the end of the program."""
         if self._thread.ident:
             self._thread.join()
 
     def is_over(self) -> bool:
-        """Return True if the recording is complete, or failed."""
         return self._run is not None or self._error is not None
 
     def show(self, label: str, code: int) -> int:

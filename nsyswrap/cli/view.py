@@ -63,7 +63,6 @@ class _ViewCommand(HelpCommand):
     """A command that writes pages alone: --format is answered with the command for that format."""
 
     def refuse_option(self, path: str, other: str, typed: Sequence[str]) -> None:
-        """Raise UsageError for --format, and for options of other commands."""
         if other == "--format":
             before, form, after = around("--format", typed)
             if form in _PICTURES:
@@ -141,7 +140,6 @@ def command(
 
 
 def _is_page(path: Path) -> bool:
-    """Return True if a file is a page that nsyswrap wrote."""
     try:
         return not paths.is_link(path) and page.GENERATOR.encode() in head(path, _HEAD)
     except OSError:
@@ -163,7 +161,6 @@ def _page(
 
 
 def _captures_of(given: Sequence[Path]) -> list[Path]:
-    """Return the captures for the page. Raises UsageError if a folder holds more than a page shows."""
     captures = captures_in(given or (newest_capture(),))
     check_number(captures, given, _MOST, "a page shows", "name the captures to show")
     return captures

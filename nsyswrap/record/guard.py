@@ -359,7 +359,6 @@ def _protect(folder: Path) -> None:
 
 
 def _take_over(lock: int) -> None:
-    """Write our process id into the lock file."""
     if lock >= 0:
         holder = f"{os.uname().nodename}, process {os.getpid()}".encode()
         with suppress(OSError):  # a full disk
@@ -368,7 +367,6 @@ def _take_over(lock: int) -> None:
 
 
 def _give_up(lock: int) -> None:
-    """Remove the lock file of a dead nsyswrap."""
     if lock >= 0:
         with suppress(OSError):  # it is removed already
             Path(f"/proc/self/fd/{lock}").readlink().unlink()

@@ -135,7 +135,6 @@ def _memory(facts: Mapping[str, Any]) -> Iterator[Mapping[str, int]]:
 
 
 def _count(path: Path) -> int:
-    """Return the number of steps in the memory of a process, which is there even if the process crashed."""
     try:
         return int.from_bytes(head(path, _COUNT_BYTES), "little")
     except OSError:

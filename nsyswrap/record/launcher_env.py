@@ -91,7 +91,6 @@ def session(rank: Rank, environment: Mapping[str, str] = os.environ) -> str:
 
 
 def _launch_name(rank: Rank, environment: Mapping[str, str]) -> str:
-    """Return the launcher's own name of the launch; empty if it gives none."""
     step = environment.get("SLURM_STEP_ID", "")
     name = ""
     if rank.launcher == "torchrun":

@@ -249,7 +249,6 @@ def _run(
     merged: bool = True,
     timeout_s: float = _BUILD_TIMEOUT_S,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command of nvcc. Raises Unavailable if it cannot be started, or gives no answer."""
     try:
         return run_tool(command, timeout_s, merged=merged, errors=errors)
     except (OSError, subprocess.SubprocessError) as error:
@@ -330,7 +329,6 @@ def input_files(options: Sequence[str]) -> list[Path]:
 
 
 def _first(names: re.Pattern[str], options: Sequence[str]) -> str:
-    """Return the first option of nvcc itself with one of these names; empty without one."""
     words = iter(options)
     for word in words:
         name, equals, _ = word.lstrip("-").partition("=")

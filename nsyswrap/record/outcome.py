@@ -126,7 +126,6 @@ def _exit_code_text(code: int) -> str:
 
 
 def _cut_short(words: str, lack: str, spec: RunSpec, evidence: RunEvidence) -> tuple[str, str]:
-    """Return message and hint for a run that we stopped."""
     if lack and not evidence.launcher_ran:
         return f"{words}; nsys had not started the program", temporary_room(spec.options.env)
     if lack and spec.options.steps is not None and evidence.steps.first is None:
@@ -158,7 +157,6 @@ def _failure(spec: RunSpec, evidence: RunEvidence, lack: str) -> tuple[str, str]
 
 
 def _read_command(spec: RunSpec, evidence: RunEvidence) -> str:
-    """Return the command that reads the recording; empty if there is none."""
     recordings = [spec.output / name for name in (REPORT, RECORDING) if paths.exists(evidence.work / name)]
     recordings += [path for path in evidence.unmoved if path.suffix != Path(EXPORT).suffix]
     if not recordings:
@@ -170,7 +168,6 @@ def _read_command(spec: RunSpec, evidence: RunEvidence) -> str:
 
 
 def _fault_and_cure(spec: RunSpec, evidence: RunEvidence) -> tuple[str, str]:
-    """Return what went wrong and what to do; both are empty if nothing shows it."""
     return _fault_in_sight(spec, evidence) or _cause_in_options(spec, evidence)
 
 
@@ -191,7 +188,6 @@ def _fault_in_sight(spec: RunSpec, evidence: RunEvidence) -> tuple[str, str] | N
 
 
 def _fault_of_nsys(spec: RunSpec, evidence: RunEvidence) -> tuple[str, str] | None:
-    """Return fault and cure if nsys stopped working; None if it did not."""
     ending, room = evidence.ending, temporary_room(spec.options.env)
     lacks_room = shutil.disk_usage(temporary_place(spec.options.env)).free < _LEAST_ROOM
     if lacks_room and ending.fault != "missed_end":  # nsys maps files there: it crashes or waits forever
@@ -211,7 +207,6 @@ def _is_full(spec: RunSpec) -> bool:
 
 
 def _cause_in_options(spec: RunSpec, evidence: RunEvidence) -> tuple[str, str]:
-    """Return fault and cure that follow from the options of the run; both are empty if none do."""
     log, options = evidence.log.strip(), spec.options
     words = command.quoted(log)
     if not evidence.launcher_ran:

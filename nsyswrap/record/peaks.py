@@ -82,7 +82,6 @@ def measure() -> Iterator[Check]:
 
 
 def _read(output: str, driver: str) -> tuple[str, Peaks]:
-    """Return the name of the GPU and its rates. Raises ValueError."""
     answer: Any = json_of(output.encode())
     if not isinstance(answer, list) or len(answer) != len(("name", "rates", "copied")):
         raise ValueError("the program that measures printed something else")

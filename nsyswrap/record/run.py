@@ -193,7 +193,6 @@ def _run_lock(run: RunFolder, spec: RunSpec) -> Iterator[None]:
 def _start(
     spec: RunSpec, nsys: Nsys, private: WorkFolders, received: list[signal.Signals], callbacks: Callbacks
 ) -> _Ended:
-    """Run nsys, again if it gave up before it started the program."""
     starts = 0
     while True:
         starts += 1
@@ -265,7 +264,6 @@ def finished(spec: RunSpec, status: Status, work: Path, finish: Callable[[Path],
 
 
 def _publish_range(run: RunFolder, work: Path, facts: dict[str, Any], status: Status) -> None:
-    """Make the run folder of one of several ranges."""
     with paths.writing(run.path):
         run.make()
     take_files(work, run)

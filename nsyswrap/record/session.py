@@ -468,7 +468,6 @@ class _Recording:
         return self._failure(lack) if lack else self._ending()
 
     def facts(self) -> dict[str, Any]:
-        """Return what was noted beside the recording, for run.json."""
         return {
             "nsyswrap": self._observer.version(),
             "recorded_s": round(self._seconds, 6),
@@ -478,7 +477,6 @@ class _Recording:
 
     @contextmanager
     def _recorded(self) -> Iterator[None]:
-        """Record in the block. Raises NsyswrapError if nsys does not begin."""
         session, private = self.session, self.private
         environment = {**os.environ, "TMPDIR": session.temporary, guard.MARK: private.token}
         with private.log.open("wb") as log:
@@ -528,7 +526,6 @@ class _Recording:
         return lack
 
     def _failure(self, lack: str) -> Status:
-        """Return the status of a recording without a complete export."""
         log, output = self.private.nsys_output(), self.spec.output
         fault, cure = _GONE if _NO_SESSION in log else command.fault(log)
         if lack == command.DISK_FULL[0] or is_full(output) or is_full(Path(self.session.temporary)):

@@ -170,7 +170,6 @@ def _members(path: Path, kind: Kind) -> Iterable[Path]:
 
 
 def _with_ranks(members: Iterable[Path]) -> Iterator[Path]:
-    """Yield run folders, each after those of its ranks."""
     for member in members:
         if not paths.is_link(member):
             yield from (path for path in rank_folders(member).values() if not paths.is_link(path))
@@ -256,7 +255,6 @@ def _remove_files(folder: Path, *names: str) -> None:
 
 
 def _remove_empty(folder: Path) -> None:
-    """Remove a folder that holds nothing but a lock of ours."""
     with suppress(OSError, Unreadable):
         if is_lock_file(folder / LOCK) and len(paths.names(folder)) == 1:
             (folder / LOCK).unlink()

@@ -171,7 +171,6 @@ class Supervisor:
             self._end_program(self._watch.since_s)
 
     def _end_program(self, since_s: float) -> None:
-        """Do what is due ``since_s`` seconds after the end was requested."""
         now = time.monotonic()
         not_started = not self._has_started and since_s > START_S
         if not_started or min(since_s, now - self._printed_at) > guard.STOP_NSYS_S:
@@ -209,7 +208,6 @@ class Supervisor:
         return self._fault == "hung"
 
     def _program_has_ended(self) -> bool:
-        """Return True from the end of the program's first process on."""
         self._has_ended |= self.timed.pid is None or not paths.exists(f"/proc/{self.timed.pid}")
         return self._has_ended
 
@@ -220,7 +218,6 @@ class Supervisor:
             return b""
 
     def _show_progress(self) -> None:
-        """Show what nsys does now, unless that is shown."""
         try:
             with self.log.open("rb") as file:
                 size = os.fstat(file.fileno()).st_size

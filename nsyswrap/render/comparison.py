@@ -279,7 +279,6 @@ def markdown(comparison: Comparison) -> str:
 
 
 def _items(texts: Sequence[str], most: int | None = None) -> list[str]:
-    """Return a list, its first items if it is long."""
     items = [f"- {escaped(shorten(text, _LONGEST))}" for text in texts[:most]]
     return [*items, f"- … and {len(texts) - most:,} more"] if most and len(texts) > most else items
 

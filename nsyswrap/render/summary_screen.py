@@ -79,7 +79,6 @@ def _typed_texts(line: AnswerLine, width: int, style: str) -> Iterator[Line]:
 
 
 def _bar(line: AnswerLine, width: int) -> str:
-    """Return the bar behind a line, or nothing if there is little room."""
     cells = min(CELLS, width - screen_width(str(line)) - len("  "))
     return f"  {line.blocks(cells)}" if line.bar and cells >= _LEAST_BAR else ""
 

@@ -150,5 +150,4 @@ def _stacks(capture: Capture, label: str) -> Iterable[tuple[str, int]]:
 
 
 def _frame(name: str) -> str:
-    """Return a name without what separates frames and lines."""
     return printable(name).replace(";", ",").strip() or _UNNAMED

@@ -288,7 +288,6 @@ def _judge_content(spec: TaskSpec, folder: Path) -> Status:
 
 
 def _recorded_kinds(path: Path) -> frozenset[str]:
-    """Return which of _GPU, _CUDA and _OTHER events a complete export has."""
     kinds = set()
     with closing(read_only(path)) as db:
         for name in tables_of(db)[0]:
@@ -494,7 +493,6 @@ def _launch(spec: TaskSpec, folder: Path, job: SchedulerJob | None) -> RankLaunc
 
 
 def _facts(spec: TaskSpec, program: Program, launch: RankLaunch | None) -> dict[str, Any]:
-    """Return the content of run.json. Each profiled rank has a run.json of its own."""
     ranks = {
         "launcher": spec.launcher,
         "ntasks": spec.ntasks,
@@ -513,8 +511,6 @@ def _facts(spec: TaskSpec, program: Program, launch: RankLaunch | None) -> dict[
 
 
 def _stop(launch: RankLaunch | None) -> Callable[[subprocess.Popen[bytes], float], None]:
-    """Return a function that stops a launcher or a command when it is first called."""
-
     def stop(process: subprocess.Popen[bytes], since_s: float) -> None:
         if since_s == 0:
             launch.stop(process) if launch else process.terminate()
@@ -524,7 +520,6 @@ def _stop(launch: RankLaunch | None) -> Callable[[subprocess.Popen[bytes], float
 
 @contextmanager
 def _streams(run_folder: RunFolder) -> Iterator[tuple[int, int]]:
-    """Yield descriptors of the files for stdout and stderr."""
     own = [run_folder.open(name) for name in (PROGRAM_OUTPUT, PROGRAM_ERRORS)]
     try:
         yield own[0], own[1]

@@ -91,7 +91,6 @@ def carry_out(folder: Path, execute: Execute, *, again: bool = False) -> Status:
 
 
 def _check_required(spec: TaskSpec, host: str) -> None:
-    """Raise Unavailable unless this machine has the GPUs, driver and nsys that the plan requires."""
     if not spec.require:
         return
     devices = gpus.query()
@@ -218,7 +217,6 @@ def _resolved(spec: TaskSpec) -> Program:
 
 
 def _prepared(spec: TaskSpec, folder: Path, temporary: Path) -> RunSpec:
-    """Find or build the program, outside the measured run."""
     spec = _filled(spec, folder)
     if spec.scenario:
         scenario = scenarios.find_scenario(spec.scenario)

@@ -98,7 +98,6 @@ class Device:
         )
 
     def _numa_node(self) -> int | None:
-        """Return the NUMA node of the GPU's slot; None if the system does not tell."""
         pci, function = _Pci(), getattr(self.library, "nvmlDeviceGetPciInfo_v3", None)
         if function is None or function(self.handle, ctypes.byref(pci)):
             return None

@@ -170,7 +170,6 @@ def _stats_cure(nsys: Nsys, output: str) -> str:
 
 
 def _begin(pool: Executor, *, has_gpu: bool, nsys: Nsys | None) -> list[Future[Check]]:
-    """Begin all checks in the pool, each of which may start a process."""
     tried = (
         python,
         partial(nvtx_of, version("nvtx"), nsys),

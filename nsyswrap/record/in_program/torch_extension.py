@@ -111,7 +111,6 @@ def _build_directory(torch: ModuleType, name: str, files: Mapping[str, bytes]) -
 
 
 def _import_builder() -> ModuleType:
-    """Return torch.utils.cpp_extension. Raises Unavailable if ninja or nvcc is missing."""
     cpp_extension = importlib.import_module("torch.utils.cpp_extension")
     # ninja of a virtual environment that is not activated is beside its Python.
     os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), sysconfig.get_path("scripts")])

@@ -264,7 +264,6 @@ def _rounded(size: NDArray[Any], divisor: int, cell: Callable[[int], str]) -> ND
 
 
 def _digits(values: NDArray[Any]) -> NDArray[np.uint8]:
-    """Return the digits of values that are not negative, with blanks before them."""
     width = len(str(int(values.max())))
     number = -(-width // _GROUP_DIGITS)
     rest = values.astype(np.uint32) if width < len(str(2**32)) else values

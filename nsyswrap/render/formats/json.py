@@ -118,7 +118,6 @@ def _report(table: Table) -> dict[str, Any]:
 
 
 def _no_rows(missing: MissingReport, document: Document) -> Table:
-    """Return a table without rows for a report that no capture could answer."""
     nothing: dict[str, list[str | None]] = {column.name: [] for column in missing.schema.columns}
     first = next(iter(document.captures.values()), None)
     rounding = first.view.rounding if first else "2025"

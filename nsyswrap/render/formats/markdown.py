@@ -46,7 +46,6 @@ def grid(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> list[str]
 
 
 def _column(column: Column, cells: Sequence[str]) -> list[str]:
-    """Return header, delimiter and cells of one column; numbers are aligned right."""
     text = column.unit is Unit.TEXT
     marked_up = [escaped(heading(column)), *(map(_code, cells) if text else cells)]
     widths = [screen_width(cell) for cell in marked_up]

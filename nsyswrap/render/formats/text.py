@@ -177,7 +177,6 @@ def column_cells(table: Table, time_unit: TimeUnit) -> list[list[str]]:
 
 
 def _with_bars(percentages: Sequence[object]) -> list[str]:
-    """Return percentages with bars behind them, all equally wide. A bar of 100 % fills its room."""
     shares = [value if isinstance(value, float) else 0.0 for value in percentages]
     bars = ["█" * round(_BAR * share / 100) or "·" for share in shares]
     return [f"{human(share, Unit.PERCENT):>5} {bar:{_BAR}}" for share, bar in zip(shares, bars, strict=True)]
@@ -232,7 +231,6 @@ def headed(text: str, style: str, heading: str) -> Text:
 
 
 def _bold(text: str, style: str, end: int) -> Text:
-    """Return a line in a style, in bold up to a column."""
     line = rich_text.Text(text, style=style)
     line.stylize("bold", 0, end)
     return line
@@ -256,7 +254,6 @@ def _width(column: Column, cells: Sequence[str]) -> int:
 
 
 def _lay_out(column: Column, cells: Sequence[str], width: int, room: int) -> list[str]:
-    """Return header and cells of one column, all equally wide."""
     if column.unit is not Unit.TEXT:
         return [text.rjust(width) for text in (heading(column), *cells)]
     texts = [heading(column), *shorten_all(cells, room)]

@@ -72,7 +72,6 @@ def step_by_cause(rows: ComparisonRows) -> Markup | None:
 
 
 def _step_bar(title: str, causes: Sequence[ComparedCause], side: int) -> Markup:
-    """Return the bar of a side, 0 or 1."""
     both = [(cause.base_ns, cause.new_ns) for cause in causes]
     parts = [
         BarPart(cause.name, times[side], _time_text(side, *times), cause.style)
@@ -83,7 +82,6 @@ def _step_bar(title: str, causes: Sequence[ComparedCause], side: int) -> Markup:
 
 
 def _time_text(side: int, base: float, new: float) -> str:
-    """Return the time; on the new side with the difference if it can be read."""
     before, after = duration(base), duration(new)
     return f"{after} ({signed(new - base)})" if side and before != after else (before, after)[side]
 

@@ -120,7 +120,6 @@ def _span(points: Sequence[Point]) -> str:
 
 
 def _commits(history: History, names: Names) -> Iterator[Markup]:
-    """Yield a line for each point at which something changed, the newest first."""
     for number in reversed(range(len(history.points))):
         found = [
             (series, change)
@@ -277,7 +276,6 @@ class _Scale:
 
 
 def _trend(history: History, series: Series, name: str) -> Markup:
-    """Return the picture of a series with the ends of both axes."""
     scale = _Scale(series)
     known = [
         (point.label, ns)
@@ -347,7 +345,6 @@ def _break_lines(history: History, scale: _Scale) -> Iterator[Markup]:
 
 
 def _break_text(breaks: Sequence[Obstacle]) -> list[str]:
-    """Return what differs between two points."""
     return [f"{one.about}: {one.base} → {one.new}" for one in map(worded_obstacle, breaks)]
 
 

@@ -434,7 +434,6 @@ def open_table(
 
 
 def _tools(table: Table, name: str, rows: int) -> Markup:
-    """Return the filter, the row count and the CSV button, which stay hidden without scripts."""
     every = len(table) + table.left_out
     field = element(
         "label", "Filter ", element("input", type="search", aria_label=f"Filter {name}", autocomplete="off")
@@ -686,7 +685,6 @@ def _layer(layer: Layer, outlines: Sequence[str] | None) -> list[Markup]:
 
 
 def _axis(most_ns: float, height: int, top: int) -> Markup:
-    """Return the times of a linear axis, beside the picture."""
     places = ((time, max(height * (1 - time / most_ns) + top + 4, 9)) for time in ticks(most_ns))
     texts = (element("text", f"{time / _MS:g} ms", x="100%", y=f"{y:.1f}") for time, y in places)
     return element("svg", *texts, class_="y-axis", height=str(top + height), aria_hidden="true")

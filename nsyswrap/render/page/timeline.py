@@ -152,7 +152,6 @@ def _by_worth(lanes: Sequence[Lane], time: Sequence[int], family: str) -> list[i
 
 
 def _heights(lanes: Sequence[Lane], indexes: Iterable[int]) -> Iterator[int]:
-    """Yield the heights in pixels of these lanes, and of the names of their groups."""
     group = None
     for i in indexes:
         yield _LANE + (_GROUP if lanes[i].group != group else 0)
@@ -209,7 +208,6 @@ def _around(start: int, end: int, share: float = 0.25) -> tuple[int, int]:
 
 
 def _longest(finding: Finding, most: int) -> list[tuple[int, int]]:
-    """Return the longest intervals of the time that a finding is about, the longest first."""
     cover = finding.evidence
     order = largest_first(cover.end - cover.start, most)
     return list(zip(cover.start[order].tolist(), cover.end[order].tolist(), strict=True))
@@ -273,7 +271,6 @@ class KeptEvents:
         ]
 
     def _count(self, start: int, end: int) -> int:
-        """Return the number of events that a window meets."""
         found = [lane.meeting(start, end) for lane in self._lanes]
         return sum(places.stop - places.start for places in found)
 
@@ -312,7 +309,6 @@ class KeptEvents:
         return start, end
 
     def _kept(self, lane: Lane, longest: int) -> NDArray[np.bool_]:
-        """Mark a lane's longest events and those in the windows."""
         marks = np.full(len(lane), len(lane) <= longest)
         if len(lane) > longest:
             marks[np.argpartition(lane.start_ns - lane.end_ns, longest)[:longest]] = True
@@ -504,7 +500,6 @@ def _at(capture: Capture, kind: str, rows: NDArray[Any], *fields: str) -> list[N
 
 
 def _shape_text(*numbers: int) -> str:
-    """Return grid, block, registers and shared memory of a kernel as one text."""
     grid, block = (" \N{MULTIPLICATION SIGN} ".join(map(str, numbers[i : i + 3])) for i in (0, 3))
     registers, static, dynamic = numbers[6:]
     parts = [f"grid {grid}", f"block {block}"]
@@ -516,7 +511,6 @@ def _shape_text(*numbers: int) -> str:
 
 
 def _ends_text(labels: Mapping[int, str], kinds: tuple[int, ...]) -> str:
-    """Return the kinds of memory that a copy reads and writes."""
     if MISSING in kinds:
         return ""
     source, target = (labels.get(kind, "?") for kind in kinds)

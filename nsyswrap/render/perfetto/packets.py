@@ -258,7 +258,6 @@ class _Rows(NamedTuple):
         return self._replace(times=np.diff(self.times, prepend=zero))
 
     def block(self, at: int) -> _Rows:
-        """Return the events of a block."""
         rows = slice(at, at + BLOCK_ROWS)
         return _Rows(*(np.broadcast_to(column, len(self.times))[rows] for column in self))
 
@@ -324,7 +323,6 @@ class _EncodedStyles:
         return column
 
     def _encoded(self, styles: KindStyles) -> WireCells:
-        """Return the fields of TrackEvent that styles consist of."""
         rows = len(styles.name)
         self._uses.append((self._count, rows, []))
         self._count += rows
@@ -340,7 +338,6 @@ class _EncodedStyles:
         ).aligned()
 
     def _argument(self, name: str, argument: Argument) -> WireCells:
-        """Return an argument of each style; no bytes where a style has none."""
         values, known = argument.values, argument.values != MISSING
         title = self._column(_ARGUMENT_NAMES, np.zeros(len(values), np.int64), [name])
         if argument.texts is not None:

@@ -161,7 +161,6 @@ def _far_apart(spans: Sequence[tuple[int, int, str]]) -> list[str]:
 
 
 def _long(ns: int) -> str:
-    """Return a duration, in hours or days if it is long."""
     days, hours = ns / 86_400e9, ns / 3_600e9
     return f"{days:.1f} days" if days >= 2 else f"{hours:.1f} hours" if hours >= 2 else duration(ns)  # noqa: PLR2004 - two units
 
@@ -173,7 +172,6 @@ def _moved(slices: Slices, offset_ns: int) -> Slices:
 
 
 def _draw(trace: Trace, capture: Capture, label: str) -> None:
-    """Add all events of a capture, the GPUs first."""
     tracks = CaptureLanes(trace.lanes, capture, label)
     drawn, added = Counts[str](), Counts[str]()
     own = Capture(capture.path, source=capture.source, view=capture.view)  # so that its columns are freed

@@ -146,7 +146,6 @@ class CaptureLanes:
 
 
 def _ranks(capture: Capture) -> dict[int, int]:
-    """Return the MPI rank of each process, by global process id."""
     if not capture.has("mpi_rank"):
         return {}
     columns = capture.columns("mpi_rank", "global_tid", "rank")
@@ -301,7 +300,6 @@ def style_fields(kind: str) -> list[str]:
 
 
 def _names(capture: Capture, kind: str) -> tuple[NDArray[Any], Sequence[str | None]]:
-    """Return a code per event of the selection, and the name of each code."""
     if "name" in schema.EVENTS[kind].fields:
         return name_codes(capture, kind)
     if kind in KINDS:

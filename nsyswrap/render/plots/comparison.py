@@ -79,7 +79,6 @@ def _notes(rows: ComparisonRows, items: Sequence[ChangedItem]) -> list[str]:
 
 
 def _bars(axes: Axes, parts: Sequence[ChangedItem], unit: str) -> None:
-    """Draw new minus base of each part, the largest on top."""
     names = fitted([part.name for part in parts], _NAME_COLUMNS)
     # The grid stands below the name where kernels share one.
     labels = [
@@ -101,7 +100,6 @@ def _bars(axes: Axes, parts: Sequence[ChangedItem], unit: str) -> None:
 
 
 def _causes_bars(axes: Axes, causes: Sequence[ComparedCause], unit: str) -> None:
-    """Draw one step, or run, of both sides as stacked bars."""
     lefts = [0.0, 0.0]
     for cause in causes:
         times = (cause.base_ns, cause.new_ns)

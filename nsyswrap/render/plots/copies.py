@@ -139,7 +139,6 @@ def figure(data: Mapping[str, Copies], program: str = "") -> Sheet:
 
 
 def _title(data: Mapping[str, Copies]) -> str:
-    """Return the title: the copies that take the most time, and their bandwidth."""
     rows = [
         (total_ns, label, line.label, bandwidth)
         for label, part in data.items()

@@ -81,7 +81,6 @@ def figure(data: Mapping[str, Durations], program: str = "") -> Sheet:
 
 
 def _title(data: Mapping[str, Durations], name: str | None, readable: Mapping[str, str]) -> str:
-    """Return the title: between which durations the executions of the longest kernel are."""
     classes = [one for part in data.values() for one in part.classes.get(name, [])]
     number = sum(count for *_, count in classes)
     ends = duration(min(low for low, *_ in classes)), duration(max(high for _, high, _ in classes))

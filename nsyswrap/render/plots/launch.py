@@ -99,7 +99,6 @@ def figure(data: Mapping[str, LaunchTimes], program: str = "") -> Sheet:
 
 
 def _title(data: Mapping[str, LaunchTimes]) -> str:
-    """Return the title: how long repeated launches left the GPUs idle."""
     judged = [launches.cost for launches in data.values() if len(launches.api_ns[0])]
     if len(data) == 1:
         [launches] = data.values()
@@ -152,7 +151,6 @@ def _call_limits(parts: Iterable[LaunchTimes]) -> tuple[tuple[float, float], tup
 
 
 def _latencies(axes_by_kind: Mapping[str, Axes], launches: LaunchTimes, edges: NDArray[Any]) -> None:
-    """Draw the histograms on one time axis, each with its own count axis."""
     for (kind, style), times in zip(LAUNCHES.items(), launches.latency_ns, strict=True):
         if kind not in axes_by_kind:
             continue
@@ -177,7 +175,6 @@ def _latencies(axes_by_kind: Mapping[str, Axes], launches: LaunchTimes, edges: N
 def _calls(
     axes: Axes, launches: LaunchTimes, gpu_limits: tuple[float, float], api_limits: tuple[float, float]
 ) -> None:
-    """Draw the launches, and the line where the API call takes as long as the kernel."""
     for api, gpu, (label, style) in zip(launches.api_ns, launches.gpu_ns, _SERIES.items(), strict=True):
         points(axes, (gpu, api), hue(style), label, marker=_MARKERS[label])
     axes.axline((1, 1), (10, 10), color=GRAY, linewidth=0.8, linestyle="--")

@@ -99,7 +99,6 @@ def figure(data: Mapping[str, RooflineKernels], program: str = "") -> Sheet:
 
 
 def _title(data: Mapping[str, RooflineKernels]) -> str:
-    """Return the title: the kernel with the most time, its rate, and its share of the peak."""
     part = max(data.values(), key=lambda one: float(one.total_ns.max()))
     longest = int(part.total_ns.argmax())
     of_peak = part.peak_percent[longest]

@@ -150,7 +150,6 @@ def _time(lanes: Sequence[model.Lane]) -> int:
 
 
 def _busiest(time_ns: Sequence[int], most: int) -> list[int]:
-    """Return the positions of the ``most`` longest times, ascending."""
     return sorted(np.argsort(-np.array(time_ns), kind="stable")[:most].tolist())
 
 
@@ -444,7 +443,6 @@ def _one_clock(parts: Sequence[Timeline]) -> list[PlotWindow]:
 
 
 def _title(data: Mapping[str, Timeline]) -> str:
-    """Return the title: the part of the time in which the GPUs work."""
     busy_percent = [gpu for part in data.values() for gpu in part.busy_percent]
     length = duration(max(float(part.edges[-1] - part.edges[0]) for part in data.values()))
     if not busy_percent:

@@ -89,7 +89,6 @@ def compute(capture: Capture) -> TopKernels:
 
 
 def _graph_note(graphs_ns: NDArray[Any]) -> list[str]:
-    """Return a note on the graphs whose kernels were not recorded."""
     if not len(graphs_ns):
         return []
     took = f"{_GRAPHS} ({len(graphs_ns):,}) took {duration(graphs_ns.sum())}, counted as GPU time"
@@ -121,7 +120,6 @@ def figure(data: Mapping[str, TopKernels], program: str = "") -> Sheet:
 
 
 def _longest(by_label: Mapping[str, Rows]) -> tuple[list[str | None], list[str]]:
-    """Return the names of the kernels to draw, and a note on the others."""
     totals: Counter[str | None] = Counter()
     for rows in by_label.values():
         totals.update({name: row.total_ns for name, row in rows.items()})
@@ -133,7 +131,6 @@ def _longest(by_label: Mapping[str, Rows]) -> tuple[list[str | None], list[str]]
 
 
 def _title(data: Sequence[TopKernels], name: str | None) -> str:
-    """Return the title: the share of the longest kernel, and what takes more in a single capture."""
     shares = [part.rows[name].share for part in data if name in part.rows]
     least, most = _percent(min(shares)), _percent(max(shares))
     readable = distinct_names({other for part in data for other in part.rows if other})

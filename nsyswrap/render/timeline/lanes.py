@@ -345,7 +345,6 @@ class Lane:
 
 
 def _smallest(codes: NDArray[Any], count: int) -> NDArray[Any]:
-    """Return codes in ``range(count)`` in as few bytes as they take."""
     return codes.astype(np.min_scalar_type(count), copy=False)
 
 
@@ -438,7 +437,6 @@ def ranges_left_out(capture: Capture, lanes: Iterable[Lane]) -> int:
 
 
 def _calls(capture: Capture, owners: dict[int, str]) -> Iterator[Lane]:
-    """Yield a lane for each thread, with its outermost calls and all calls that launched something."""
     fields = capture.columns("api", "global_tid", *SPANS)
     row = (capture.columns("api", "row")["row"] - 1).astype(np.int32)
     called = call_names(capture)
@@ -456,7 +454,6 @@ def _calls(capture: Capture, owners: dict[int, str]) -> Iterator[Lane]:
 
 
 def _other_calls(capture: Capture, kind: str, owners: dict[int, str]) -> Iterator[Lane]:
-    """Yield a lane for each thread, with its outermost calls of one kind."""
     fields = capture.columns(kind, "global_tid", *SPANS)
     timed = np.flatnonzero((fields["end_ns"] != MISSING) & (fields["end_ns"] >= fields["start_ns"]))
     codes, names = name_codes(capture, kind)

@@ -67,7 +67,6 @@ class _LocalExecutor(Executor):
         return Interruption(received[0], advice) if received else None
 
     def wait(self, batch: Batch, on_progress: OnProgress) -> Interruption | None:
-        """Wait for runs that a killed batch left running."""
         states = batch.survey()
         if any(state.claim and state.claim.job for state in states.values() if state.state == "running"):
             return None  # the jobs of a scheduler

@@ -318,7 +318,6 @@ class RunsEntry:
         return " ".join(words)
 
     def _title(self, texts: Mapping[str, str]) -> str:
-        """Return the name of the scenario or of the program, as in the name of a run folder."""
         if self.scenario:
             return self.scenario.name
         return program_name(self._filled(self.command, texts))
@@ -415,7 +414,6 @@ def _identity(spec: TaskSpec) -> str:
 
 
 def _numbered(labels: Mapping[_CombinationId, str]) -> dict[_CombinationId, str]:
-    """Append a number to labels that occur before."""
     taken, count = set(labels.values()), Counter[str]()
     numbered = {}
     for combination, label in labels.items():

@@ -132,22 +132,18 @@ def checked_settings(settings: Mapping[str, Sequence[str]], where: str) -> dict[
 
 
 def _with_table() -> dict[str, Executor]:
-    """Return the executors that have a table in a plan."""
     return {name: one for name, one in executors.by_name().items() if one.settings_help}
 
 
 def _of_parameters(settings: Mapping[str, Scalar]) -> dict[str, Scalar]:
-    """Return the settings with a parameter in them: each run has its own values."""
     return {key: one for key, one in settings.items() if isinstance(one, str) and Template(one).names}
 
 
 def _fixed(settings: Mapping[str, Scalar]) -> dict[str, Scalar]:
-    """Return the settings without a parameter, which are the same for all runs."""
     return {key: value for key, value in settings.items() if key not in _of_parameters(settings)}
 
 
 def _check_runs(specs: Iterable[TaskSpec], settings: Mapping[str, Mapping[str, Scalar]], where: str) -> None:
-    """Raise PlanError for runs that an executor cannot run with these settings."""
     specs = tuple(specs)
     for name, executor in _with_table().items():
         executor.check_runs(specs, settings.get(name, {}), where)
@@ -173,7 +169,6 @@ def _typed_grid(parameters: Sequence[str], where: str) -> dict[str, tuple[Parame
 
 
 def _name(head: TomlTable, default: str) -> str:
-    """Return the name of the batch, its folder and its jobs, on one line."""
     name = " ".join(head.get("name", TEXT, default).split())
     if "/" in name:
         head.refuse(f"invalid name = {as_toml(name)}: expected the name of a folder", "remove the /")
@@ -264,7 +259,6 @@ def _env(table: TomlTable) -> dict[str, str]:
 
 
 def _nsys(table: TomlTable) -> dict[str, Any]:
-    """Return the settings of a table [nsys], by the names of their options."""
     nsys = table.table("nsys")
     values = {name: nsys.get(key, kind) for key, (name, kind) in NSYS.items() if key in nsys.content}
     return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}

@@ -61,7 +61,6 @@ class _Driver:
 
 
 def _load_kernel(cuda: _Driver) -> ctypes.c_void_p:
-    """Return the kernel, in the primary context of the first GPU."""
     device, context, module, kernel = ctypes.c_int(), *(ctypes.c_void_p() for _ in range(3))
     cuda.call("cuInit", 0)
     cuda.call("cuDeviceGet", ctypes.byref(device), 0)

@@ -267,7 +267,6 @@ def _step_text(bins: Bins, column: int) -> str:
 
 
 def _figure_cells(bins: Bins, title: str) -> Markup:
-    """Return a heat map whose cells show their time."""
     medians, shades = bins.median_ns.tolist(), bins.shades.tolist()
     rows = {
         label: [
@@ -339,7 +338,6 @@ def _verdict_and_picture(job: RankJob) -> tuple[object, ...]:
 
 
 def _by_rank(job: RankJob, table: Table) -> Markup:
-    """Return the heat map of each rank's times, shaded by their share of the longest GPU time."""
     rows = table.records()
     longest = max(row["gpu_ns"] for row in rows)
     labels = [member.label for member in job.members]

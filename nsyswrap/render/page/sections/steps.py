@@ -183,7 +183,6 @@ def _of_owner(owner: Owner, every: Mapping[Owner, object]) -> str:
 
 
 def _groups(every: Sequence[_Stretch]) -> list[tuple[Layer, list[str]]]:
-    """Return the layers of busy time, the largest first, and the states that each of them has."""
     totals = {state: sum(one.busy_ns[state] for one in every) for state in _BUSY}
     order = sorted((state for state in _BUSY if totals[state]), key=lambda state: -totals[state])
     least = _LEAST_OTHER * sum(totals.values())

@@ -107,7 +107,6 @@ def _judged(answer: Answer | None, lines: Sequence[AnswerLine], before: str = ""
 
 
 def _bar(answer: Answer) -> Markup:
-    """Return what filled the time judged, as one bar in the colors of the steps: idle time is pale."""
     shares = shares_of(answer)
     looks = {
         state: (OTHER_NAME, REST) if state == OTHER_NAME else (state_name(state), state_color(state))
@@ -288,7 +287,6 @@ def _modes(gpu: Gpu) -> Iterator[str]:
 
 
 def _figures(gpu: WorkingGpu) -> Iterator[tuple[str, str, str]]:
-    """Yield name, value and explanation of each figure that the GPU reported."""
     facts = gpu.gpu
     limit = f" of {facts.power_limit_w:.0f}" if facts.power_limit_w else ""
     for name, spread, unit in (
@@ -331,7 +329,6 @@ def _thinned(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _facts(run: RunConditions) -> Iterator[str]:
-    """Yield a line on the machine, and one on the program."""
     versions = list(run.facts.versions.items())[:_MOST_VERSIONS]
     program = [f"{_short(name)} {_short(version)}" for name, version in versions]
     program += [f"commit {_short(run.facts.git.label)}"] if run.facts.git else []

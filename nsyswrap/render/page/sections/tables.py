@@ -136,7 +136,6 @@ def _launches(kind: str, count: int) -> str:
 
 
 def _half(kind: str, counts: NDArray[Any], table: Table) -> Markup:
-    """Return the histogram of one kind of launches. Its highest bar has the full height."""
     width, most = 100 / len(counts), int(counts.max())
     drawn: list[Markup] = []
     ends = zip(
@@ -248,7 +247,6 @@ def _parts(subject: Subject) -> Iterator[Markup | None]:
 
 
 def _first(subject: Subject, label: str, table: Table) -> Markup:
-    """Return the kernels with most time. A bar as wide as its cell is all of the time."""
     rows = table.records(_MOST)
     readable = distinct_names(subject.kernel_names(label))  # of all, as equal forms are numbered
     first = [str(row["name"]) for row in rows]
@@ -286,7 +284,6 @@ def _count(number: float) -> str:
 
 
 def _what(name: str, kind: str) -> str:
-    """Return the class of a kernel; of products the type of the factors, and their units."""
     if kind not in PRODUCTS:
         return kind
     known = arithmetic(name)

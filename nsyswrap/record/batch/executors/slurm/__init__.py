@@ -92,7 +92,6 @@ class _SlurmExecutor(Executor):
         return None
 
     def preview(self, request: BatchRequest, numbers: Sequence[int]) -> str:
-        """Return the commands that submit the runs, and a job script for each set of options."""
         limits, lacking = submission.limits_or_usual()
         planned = submission.planned_jobs(request, numbers, limits.array_size)
         lines = submission.by_hand(request.batch, planned, collects=bool(request.options["collect_after"]))

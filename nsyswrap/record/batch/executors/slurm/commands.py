@@ -316,7 +316,6 @@ def _seconds(left: str) -> int | None:
 
 
 def _ask(*command: str) -> str:
-    """Return the output of a command. Raises Unavailable if it fails."""
     try:
         done = _run(command)
     except subprocess.TimeoutExpired:

@@ -72,12 +72,10 @@ class _SlurmBatch:
 
     @property
     def left(self) -> list[int]:
-        """The runs that are still to be submitted."""
         return [number for part in self.jobs.left for number in part.numbers]
 
     @property
     def ids(self) -> list[str]:
-        """The ids of its jobs in the queue."""
         return list(dict.fromkeys(job.id for job in self.queued.values()))
 
     def write(self, **changes: Any) -> None:
@@ -287,7 +285,6 @@ def _room(slurm: _SlurmBatch) -> int:
 
 
 def _submit_array(slurm: _SlurmBatch, most: int) -> None:
-    """Submit the first ``most`` tasks that are left."""
     job_array, rest = submission.part_of(slurm.jobs.left[0], most)
     job = commands.submit(submission.array_command(slurm.batch, slurm.jobs, job_array, slurm.ids))
     left = (*([rest] if rest else []), *slurm.jobs.left[1:])

@@ -107,7 +107,6 @@ def _line(plan: Plan, specs: Sequence[TaskSpec], group: SubmissionGroup, fault: 
 
 
 def _plan_table(plan: Plan, spec: TaskSpec, name: str) -> str:
-    """Return the table of the plan that sets an option of a run."""
     if name in spec.settings.get(NAME, {}):
         return "[runs.slurm]"
     return "[slurm]" if name in plan.settings.get(NAME, {}) else "[[runs]]"
@@ -259,7 +258,6 @@ def _running(folder: Path) -> str:
 
 
 def _left(job: str) -> list[commands.QueuedJob]:
-    """Return the tasks of a job that wait or run."""
     return [one for one in commands.jobs() if one.id == job and one.state != "COMPLETING"]
 
 
