@@ -23,13 +23,13 @@ def per_capture(compute: Callable[Concatenate[Capture, P], R]) -> Callable[Conca
     ``release`` it; it must not refer to its capture. An exception is not kept.
     """
     signature = inspect.signature(compute)
-    most = len(signature.parameters) - 1
+    defaults = tuple(parameter.default for parameter in signature.parameters.values())[1:]
 
     @wraps(compute)
     def computed_once(capture: Capture, /, *arguments: P.args, **options: P.kwargs) -> R:
         results = capture.results.setdefault(computed_once, {})
-        key: tuple[Hashable, ...] = arguments
-        if options or len(arguments) < most:  # binding takes longer than most calls, which are found
+        key: tuple[Hashable, ...] = (*arguments, *defaults[len(arguments) :])
+        if options:  # binding takes longer than most calls, which are found
             bound = signature.bind(capture, *arguments, **options)
             bound.apply_defaults()
             key = tuple(bound.arguments.values())[1:]
