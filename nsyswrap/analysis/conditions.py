@@ -22,7 +22,7 @@ from nsyswrap.base.constants import MISSING, NS_PER_S
 from nsyswrap.base.errors import CaptureError
 from nsyswrap.base.records import dataclass
 from nsyswrap.base.run_facts import INTERVAL_S, THROTTLE_REASONS, Conditions, Gpu, conditions_of
-from nsyswrap.base.run_folder import RunFolder, run_of
+from nsyswrap.base.run_folder import run_of
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.info import Samples, read_samples
 from nsyswrap.capture.intervals import IntervalSet, union
@@ -90,8 +90,7 @@ def host_link_bytes_per_ns(capture: Capture) -> float | None:
     The driver also reports a PCIe link where host and GPU have a faster one, as on Grace: no machine with
     ARM cores counts.
     """
-    folder = run_of(capture.source)
-    facts = conditions_of(RunFolder(folder).read_run()) if folder else None
+    facts = conditions_of(capture.run_facts)
     if facts is None or not facts.host.cpu:  # ARM has no name of the model
         return None
     known = [
@@ -103,8 +102,7 @@ def host_link_bytes_per_ns(capture: Capture) -> float | None:
 @per_capture
 def run_conditions_of(capture: Capture) -> RunConditions | None:
     """Return the conditions of the selected GPU work; None if none were recorded."""
-    folder = run_of(capture.source)
-    facts = conditions_of(RunFolder(folder).read_run()) if folder else None
+    folder, facts = run_of(capture.source), conditions_of(capture.run_facts)
     if folder is None or facts is None:
         return None
     try:

@@ -32,7 +32,6 @@ from nsyswrap.analysis.kernel_names.arithmetic import (
 from nsyswrap.analysis.kernel_names.classes import Rules
 from nsyswrap.analysis.names import full_names, numbered_names
 from nsyswrap.base.run_facts import Peaks, conditions_of
-from nsyswrap.base.run_folder import RunFolder, run_of
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.stream import looked_up
@@ -95,8 +94,7 @@ def peak_bandwidth(whole: Capture) -> float | None:
 @per_capture
 def measured_peaks(whole: Capture) -> Peaks | None:
     """Return the peaks that were measured before the run; None if there are none, or they differ."""
-    folder = run_of(whole.source)
-    facts = conditions_of(RunFolder(folder).read_run()) if folder else None
+    facts = conditions_of(whole.run_facts)
     known = [gpu.peaks for gpu in facts.gpus] if facts else []
     return known[0] if known and all(one == known[0] for one in known) else None
 

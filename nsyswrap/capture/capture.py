@@ -30,7 +30,7 @@ import numpy as np
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import DamagedCapture, NotInCapture
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.run_folder import ending
+from nsyswrap.base.run_folder import RunFolder, ending, run_of
 from nsyswrap.capture import schema
 from nsyswrap.capture.export import lacks_column
 from nsyswrap.capture.info import (
@@ -484,6 +484,12 @@ class Capture:
     def damage(self, patience_s: float) -> str | None:
         """Return the first finding of SQLite's quick check, empty if it has none; None if it takes longer."""
         return self._export.damage(patience_s)
+
+    @cached_property
+    def run_facts(self) -> dict[str, Any]:
+        """Return the content of run.json for a run folder or one of its files; empty for another capture."""
+        folder = run_of(self.source)
+        return RunFolder(folder).read_run() if folder else {}
 
     @cached_property
     def ending(self) -> str:

@@ -14,7 +14,7 @@ from nsyswrap.analysis.advice.context import AdviceContext
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, gpu_operations_of
 from nsyswrap.analysis.judged_process import judged_processes, main_process
 from nsyswrap.analysis.kernel_names import classify, readable
-from nsyswrap.analysis.no_gpu_work import CaptureEvidence, run_facts
+from nsyswrap.analysis.no_gpu_work import CaptureEvidence
 from nsyswrap.analysis.occupancy import blocks_at, multiprocessors
 from nsyswrap.base import paths
 from nsyswrap.base.constants import MISSING
@@ -129,7 +129,7 @@ def command_text(capture: Capture, name: str) -> str:
     )
     if not program:
         note("  the capture does not name its program: replace PROGRAM")
-    if CaptureEvidence(capture.whole, run_facts(capture.source)).is_partial:
+    if CaptureEvidence(capture.whole, capture.run_facts).is_partial:
         note("  recording began later than the program: add the earlier launches to --launch-skip")
     return printable(shlex.join(command_of(one, program)))
 

@@ -12,7 +12,7 @@ import pytest
 from diagnostics_found import found as rows_on
 from tiny_export import DIAGNOSTIC, Row, call, global_id, kernel, memcpy, nvtx, row, write
 
-from nsyswrap.analysis.no_gpu_work import missing_processes, no_gpu_work, run_facts, was_traced
+from nsyswrap.analysis.no_gpu_work import missing_processes, no_gpu_work, was_traced
 from nsyswrap.api import CaptureReader, open_capture
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.run_folder import EXPORT, RUN, RunFolder, Status
@@ -384,7 +384,7 @@ def test_launches_that_succeed_unseen(tmp_path: Path) -> None:
 def test_an_export_without_diagnostics_and_damaged_facts(tmp_path: Path, nsys: dict[str, Any]) -> None:
     run = {"gpu_processes": "many", "conditions": 3, "env_set": 5, "nsys": nsys}
     capture = with_run(tmp_path, run, nvtx("step", 0, 9))
-    fact, *others = causes(capture, run_facts(tmp_path))
+    fact, *others = causes(capture, capture.run_facts)
     assert fact == "nsys recorded no CUDA call"
     assert len(others) == 2
     assert others[0].startswith("possibly the work was in workers that were forked")

@@ -26,7 +26,6 @@ from nsyswrap.analysis.judged_process import READS as JUDGED
 from nsyswrap.analysis.judged_process import JudgedProcess, judged_processes
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.steps import choices_of
-from nsyswrap.base.run_folder import RunFolder, run_of
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.selection import ViewOptions
 
@@ -52,8 +51,7 @@ def run_figures(capture: Capture, label: str = "") -> RunFigures:
         for kind, fields in _READS.items():
             if view.whole.has(kind):
                 view.whole.columns(kind, *fields)  # each table in one pass
-        folder = run_of(capture.source)
-        run = RunFolder(folder).read_run() if folder else {}
+        run = capture.run_facts
         setup = setup_of(view, run)
         _make_tables(view.whole)
         judged = judged_processes(view)

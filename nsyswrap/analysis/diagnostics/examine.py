@@ -10,7 +10,7 @@ from nsyswrap.analysis.diagnostics import capture_checks, launch_checks, run_che
 from nsyswrap.analysis.diagnostics.check import MakesChecks, ok, unknown
 from nsyswrap.analysis.finding import CheckResult
 from nsyswrap.analysis.gpu_operations import KINDS
-from nsyswrap.analysis.no_gpu_work import missing_processes, no_gpu_work, program_failed, run_facts
+from nsyswrap.analysis.no_gpu_work import missing_processes, no_gpu_work, program_failed
 from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, NotInCapture
 from nsyswrap.base.files import tail
@@ -40,7 +40,7 @@ def examine(capture: Capture) -> Iterator[CheckResult]:
         yield CheckResult("note", "run", "run_failed", numbers)
     elif capture.ending:
         yield CheckResult("problem", "run", "run_cut_short", numbers)
-    elif run_facts(capture.source):
+    elif capture.run_facts:
         yield ok("run", "run_ended")
     yield _integrity(capture)
     yield _era(capture)
@@ -91,7 +91,7 @@ def _gpu_work(capture: Capture) -> Iterator[CheckResult]:
         yield ok("GPU work", "gpu_work", counts=counts)
         yield from missing_processes(capture)
         return
-    first, *others = no_gpu_work(capture, run_facts(capture.source))
+    first, *others = no_gpu_work(capture, capture.run_facts)
     yield CheckResult("problem", "GPU work", "no_gpu_work", {"cause": first}, first.count)
     yield from others
 

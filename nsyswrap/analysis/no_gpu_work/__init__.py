@@ -46,16 +46,10 @@ class Message(NamedTuple):
     text: str
 
 
-def run_facts(source: Path) -> dict[str, Any]:
-    """Return the content of run.json for a run folder or one of its files; empty for another capture."""
-    folder = run_of(source)
-    return RunFolder(folder).read_run() if folder else {}
-
-
 def was_traced(capture: Capture, trace: str) -> bool:
     """Return True if the run or the capture says that nsys recorded this value of --trace."""
     of_capture = capture.info.cuda_traced if trace == "cuda" else None
-    options = run_facts(capture.source).get("nsys", {})
+    options = capture.run_facts.get("nsys", {})
     of_run = trace in str(options["trace"]).split(",") if "trace" in options else None
     return False not in (of_run, of_capture) and True in (of_run, of_capture)
 
@@ -232,7 +226,7 @@ def no_gpu_work(capture: Capture, run: dict[str, Any]) -> list[CheckResult]:
 @per_capture
 def missing_processes(capture: Capture) -> tuple[CheckResult, ...]:
     """Return which processes of the run used CUDA without an event in the capture. All are facts."""
-    evidence = CaptureEvidence(capture.whole, run_facts(capture.source))
+    evidence = CaptureEvidence(capture.whole, capture.run_facts)
     missing = _check_results((_forked, _not_followed), evidence)
     return tuple(cause for cause in missing if cause.level == _CERTAIN)
 

@@ -15,7 +15,7 @@ from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.records import dataclass
 from nsyswrap.base.run_facts import gpu_users_of
-from nsyswrap.base.run_folder import EXPORT, REPORT, RunFolder, rank_in, run_of
+from nsyswrap.base.run_folder import EXPORT, REPORT, RunFolder, rank_in
 from nsyswrap.base.text import natural_key, shortest_labels
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.open import Identity, identity_of
@@ -153,8 +153,7 @@ def processes(capture: Capture) -> list[RankCapture]:
     pids = np.unique(process_ids(np.concatenate(ids))) if ids else np.empty(0, np.int64)
     selection = capture.view.selection
     known = pids[pids != MISSING].tolist()
-    folder = run_of(capture.source)
-    users = gpu_users_of(RunFolder(folder).read_run()) if folder else None
+    users = gpu_users_of(capture.run_facts)
     ranks = {user.pid: user.rank for user in users or ()}
     by_pid = {pid: ranks.get(pid) for pid in known}
     named = None not in by_pid.values() and len(set(by_pid.values())) == len(known)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.allocation_ranges import FOR_RANGES, allocation_ranges
 from nsyswrap.analysis.arrays.groups import group_keys, rows_by
-from nsyswrap.analysis.no_gpu_work import CaptureEvidence, run_facts
+from nsyswrap.analysis.no_gpu_work import CaptureEvidence
 from nsyswrap.analysis.program_language import PYTORCH, framework_of
 from nsyswrap.analysis.transfers import gpu_memory
 from nsyswrap.analysis.usage import (
@@ -129,7 +129,7 @@ def _notes(capture: Capture) -> Iterator[str]:
         yield f"ranges are not known without {' and '.join(missing)} in the capture"
     if frees := unknown_frees(whole):
         yield f"memory from before the recording is not counted: {counted(frees, 'frees')} of such memory"
-    elif CaptureEvidence(whole, run_facts(whole.source)).has_range:
+    elif CaptureEvidence(whole, whole.run_facts).has_range:
         yield "memory from before the recording is not counted: the recording began with a capture range"
     if framework_of(whole) == PYTORCH:
         yield "PyTorch keeps freed memory: this is what its allocator took from CUDA, not what tensors use"
@@ -165,7 +165,7 @@ def conclude(capture: Capture, _: Mapping[str, Values]) -> str:
 def _of_pytorch(capture: Capture, process: int, device: int) -> str:
     """Return what PyTorch's allocator held at most in the whole run, if the hook in the program noted it."""
     key = {"process_id": int(process_ids(np.array([process]))[0]), "device": device}
-    noted = run_facts(capture.whole.source).get("pytorch_memory")
+    noted = capture.whole.run_facts.get("pytorch_memory")
     for one in noted if isinstance(noted, list) else ():
         if not isinstance(one, dict) or not key.items() <= one.items():
             continue

@@ -19,7 +19,6 @@ from nsyswrap.analysis.arrays.codes import TextColumn
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, READS, operation_notes
 from nsyswrap.analysis.judged_process import chosen_views
-from nsyswrap.analysis.no_gpu_work import run_facts
 from nsyswrap.analysis.range_tree import READS as TREE_READS
 from nsyswrap.analysis.range_tree.figures import node_kernels_of
 from nsyswrap.analysis.range_tree.tree import node_labels, numbered
@@ -46,7 +45,7 @@ def compute(capture: Capture) -> Result:
     """Return one row per module, phase, operation and kernel name."""
     found = node_kernels_of(capture)
     module, labels = numbered(node_labels(found.tree, found.node))
-    noted = run_facts(capture.source).get("fused_kernels", {})  # operations that torch.compile fused
+    noted = capture.run_facts.get("fused_kernels", {})  # operations that torch.compile fused
     fused = [
         ", ".join(noted[name]).replace("aten.", "aten::") if name in noted else None for name in found.names
     ]

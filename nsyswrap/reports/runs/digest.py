@@ -31,7 +31,7 @@ from nsyswrap.base.files import LARGE_BYTES, read_json, typed, why
 from nsyswrap.base.recent_runs import program_of
 from nsyswrap.base.records import dataclass
 from nsyswrap.base.run_facts import checksum
-from nsyswrap.base.run_folder import DIGEST, RunFolder, run_of
+from nsyswrap.base.run_folder import DIGEST, RunFolder
 from nsyswrap.base.units import Number, Unit
 from nsyswrap.base.version import version
 from nsyswrap.capture.capture import Capture, open_capture
@@ -156,8 +156,7 @@ def digest(path: Path) -> Digest:
 
 def _facts(capture: Capture, answer: AnswerWithLines) -> dict[str, str]:
     """Return the texts of FACTS and ANSWER_FACTS that the capture and its run.json have."""
-    folder = run_of(capture.source)
-    setup = setup_of(capture, RunFolder(folder).read_run() if folder else {})
+    setup = setup_of(capture, capture.run_facts)
     facts = (
         *(", ".join(setup.gpus), ", ".join(used_uuids(capture))),
         *(setup.driver, setup.started, setup.nsys),

@@ -10,7 +10,7 @@ from nsyswrap.analysis.diagnostics.run_checks import doubts
 from nsyswrap.analysis.finding import CheckResult, Numbers
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, MEMCPY, MEMSET
 from nsyswrap.analysis.names import RESULTS
-from nsyswrap.analysis.no_gpu_work import has_gpu_work, no_gpu_work, run_facts, was_traced
+from nsyswrap.analysis.no_gpu_work import has_gpu_work, no_gpu_work, was_traced
 from nsyswrap.base.check import CUDA_BUILD, Check
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.options import SILENT_NVTX
@@ -71,7 +71,7 @@ def examined(path: Path) -> list[Check]:
 
 def why_no_gpu_work(capture: Capture) -> list[Check]:
     """Return why nothing ran on a GPU: facts, then what is possible."""
-    return list(map(worded, no_gpu_work(capture.whole, run_facts(capture.source))))
+    return list(map(worded, no_gpu_work(capture.whole, capture.run_facts)))
 
 
 def why_absent(captures: Sequence[Capture], kinds: Sequence[str]) -> str:
