@@ -135,6 +135,14 @@ def test_rows_without_a_verdict_do_not_pass(capsys: pytest.CaptureFixture[str]) 
     assert "not compared: 1 row: step (absent from 1 of 5 new runs)" in err
 
 
+def test_rows_of_one_run_a_side_have_no_reason_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
+    assert end_of(QUIET[:1], SLOW[:1]) == 0
+    assert (
+        "one run a side cannot tell noise from change\n  not compared: 1 row: step\n"
+        in capsys.readouterr().err
+    )
+
+
 def test_what_cannot_be_compared_is_an_error() -> None:
     base = made_side("base")
     for new, limits, message in (

@@ -97,7 +97,8 @@ def _name(key: Key) -> str:
 
 
 def _names(pairs: Sequence[Pair]) -> str:
-    return first_of([f"{_name(pair.key)} ({joined(pair.judgement.why)})" for pair in pairs])
+    reasons = [f" ({why})" if (why := joined(pair.judgement.why)) else "" for pair in pairs]
+    return first_of([f"{_name(pair.key)}{reason}" for pair, reason in zip(pairs, reasons, strict=True)])
 
 
 def _checked(result: GateResult) -> str:
