@@ -166,20 +166,22 @@ class GroupBy:
         # The sum of two numbers of 32 bits can take more.
         return np.where(self._filled, (before + behind.astype(np.result_type(behind, np.int64))) / 2, np.nan)
 
-    def trimmed(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    def trimmed(
+        self, values: NDArray[Any], ordered: NDArray[Any] | None = None
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         """Return the trimmed mean of each group, its standard error, and that of the mean of all values.
 
         The trimmed mean is that of the values without the lowest and the highest tenth. Values in a row
         resemble each other. So an error is that of the means of up to 16 blocks of consecutive values; of the
         trimmed mean, the values left out are replaced before by the nearest that is not. It is 0.0 for a
         single value. In a group without values, trimmed mean and error are NaN, the error of the mean is 0.0.
-        Rows have to be in order of time.
+        Rows have to be in order of time. If known, ``ordered`` is what the method returns.
         """
         if not len(values):
             return *np.full((2, len(self._count)), np.nan), np.zeros(len(self._count))
         in_time, last = self._by_group(values), len(values) - 1
         of_mean = self._block_error(in_time)
-        ordered = self._sorted(in_time.copy())
+        ordered = self._sorted(in_time.copy()) if ordered is None else ordered
         cut = self._count // _TRIMMED
         low = ordered[np.minimum(self._first + cut, last)]
         high = ordered[np.maximum(self._first + self._count - 1 - cut, 0)]

@@ -39,9 +39,10 @@ def kernel_rows(capture: Capture, windows: SteadyWindows) -> dict[Key, dict[str,
         return {}
     names, keys = _keys(capture, mine)
     ns, first = selected_ns(capture, mine), _first(capture, mine, names)
-    code, keys = _with_modes(names, keys, ns, first)
-    events = TimedEvents(keys, code, ns, first, windows.per_step(mine.global_pid, mine.start_ns, mine.end_ns))
-    fields = events.rows()
+    code, keys, ordered = _with_modes(names, keys, ns, first)
+    per_step = windows.per_step(mine.global_pid, mine.start_ns, mine.end_ns)
+    fields = TimedEvents(keys, code, ns, first, per_step, ordered_ns=ordered).rows()
+    del ordered
     clocks = clocks_of(capture, mine, code, len(keys))
     listed = set(islice(fields, MOST_ROWS))  # the others are left out
     rows = np.flatnonzero(np.array([key in listed for key in keys])[code])
@@ -107,12 +108,16 @@ def _first(capture: Capture, operations: GpuOperations, code: NDArray[Any]) -> N
 
 def _with_modes(
     code: NDArray[Any], keys: list[Key], ns: NDArray[Any], first: NDArray[Any]
-) -> tuple[NDArray[Any], list[Key]]:
-    """Return codes and keys of the modes. First launches are in a mode, but do not decide on it."""
+) -> tuple[NDArray[Any], list[Key], NDArray[Any]]:
+    """Return codes and keys of the modes, and the durations without first launches by mode, then by duration.
+
+    First launches are in a mode, but do not decide on it.
+    """
     groups = GroupBy(code[~first], len(keys))
-    cuts = mode_cuts(groups.codes, groups.ordered(ns[~first]), len(keys))
+    ordered = groups.ordered(ns[~first])  # and by mode, as each has all durations between two cuts
+    cuts = mode_cuts(groups.codes, ordered, len(keys))
     if not cuts:
-        return code, keys
+        return code, keys, ordered
     modes = np.array([1 + len(cuts.get(i, ())) for i in range(len(keys))])
     offset = np.cumsum(modes) - modes
     made = offset[code]
@@ -124,7 +129,7 @@ def _with_modes(
         for i, key in enumerate(keys)
         for replaced in ([key] if i not in cuts else [key._replace(mode=n + 1) for n in range(modes[i])])
     ]
-    return made, named
+    return made, named, ordered
 
 
 class ClockSamples(NamedTuple):
@@ -197,25 +202,26 @@ def mode_cuts(codes: NDArray[Any], ns: NDArray[Any], groups: int) -> dict[int, N
     row, later = row[wide], later[wide]
     row = row[np.log(ns[later]) - np.log(np.maximum(ns[row], 1)) >= _LEAST_RATIO]
     cuts = {}
-    for group in np.unique(codes[row]).tolist():
-        own = slice(int(first[group]), int(first[group] + count[group]))
-        gaps = row[np.searchsorted(row, own.start) : np.searchsorted(row, own.stop)] - own.start
-        if edges := _edges(np.log(np.maximum(ns[own], 1)), gaps):
-            cuts[group] = ns[own][edges]
+    begins = np.flatnonzero(np.diff(codes[row], prepend=-1))
+    for number, gaps in zip(codes[row[begins]].tolist(), np.split(row, begins[1:]), strict=False):
+        own = ns[first[number] : first[number] + count[number]]
+        if edges := _edges(np.log(np.maximum(own, 1)), gaps - first[number]):
+            cuts[number] = own[edges]
     return cuts
 
 
 def _edges(logs: NDArray[Any], gaps: NDArray[Any]) -> list[int]:
     """Return the first position of each mode but the first; ``gaps`` are positions before wide gaps."""
     between = len(logs) // _BETWEEN
-    breaks = np.flatnonzero(np.diff(gaps) > between + 1)
+    # Of few rows, slices take a third of the time of np.diff and np.append.
+    breaks = np.flatnonzero(gaps[1:] - gaps[:-1] > between + 1)
     # One gap has several positions before it if launches lie in it: it is cut where it is emptiest.
-    steps = np.diff(logs)
+    steps = logs[1:] - logs[:-1]
+    begins = [int(gaps[0]), *gaps[breaks + 1].tolist()]
+    lasts = [*gaps[breaks].tolist(), int(gaps[-1])]
     found = [
         begin + int(steps[begin : last + between + 1].argmax()) + 1
-        for begin, last in zip(
-            gaps[np.append(0, breaks + 1)].tolist(), gaps[np.append(breaks, -1)].tolist(), strict=True
-        )
+        for begin, last in zip(begins, lasts, strict=True)
     ]
     edges = [0, *found, len(logs)]
     fewest = max(_FEWEST, len(logs) // _FAIR)

@@ -77,7 +77,7 @@ class TimedEvents:
 
     ``code`` is the position of its row's key in ``keys``. ``first`` marks first launches and first calls,
     which no typical time includes. ``per_step_ns`` is its time in the steady part by step, None without
-    steps.
+    steps. ``ordered_ns`` are the times of all but the first by code, then by time, if they are known.
     """
 
     keys: Sequence[Key]
@@ -86,6 +86,7 @@ class TimedEvents:
     first: NDArray[Any] | None = None
     per_step_ns: NDArray[Any] | None = None
     size_bytes: NDArray[Any] | None = None
+    ordered_ns: NDArray[Any] | None = None
 
     def rows(self) -> dict[Key, dict[str, Any]]:
         """Return the fields of the rows, the most time first."""
@@ -95,7 +96,7 @@ class TimedEvents:
         np.add.at(total, self.code, self.ns)
         kept = slice(None) if self.first is None else ~self.first
         code, ns = self.code[kept], self.ns[kept]
-        typical, error, of_mean = GroupBy(code, groups).trimmed(ns)
+        typical, error, of_mean = GroupBy(code, groups).trimmed(ns, self.ordered_ns)
         # The noise of the total is that of what repeats: a first launch is part of each run.
         of_total = of_mean * np.bincount(code, minlength=groups)
         fields: dict[str, Sequence[Any]] = {
