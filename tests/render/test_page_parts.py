@@ -30,6 +30,14 @@ def text_of(markup: str) -> str:
     return unescape(re.sub(r"\s*<[^>]*>\s*", " ", markup))
 
 
+@pytest.mark.parametrize(
+    ("captures", "title"), [("abc", "a · b · c"), ("abcde", "a, b, c and 2 more")], ids=["three", "five"]
+)
+def test_the_title_names_three_captures(captures: str, title: str, tmp_path: Path) -> None:
+    page = render(dict.fromkeys(captures, opened(tmp_path, kernel("k", 0, 9))))
+    assert f"<title>{title} · nsyswrap</title>" in page
+
+
 @pytest.mark.parametrize("asked", PARTS, ids=" ".join)
 def test_title_card_and_stderr_say_which_part_it_is(asked: tuple[str, ...], tmp_path: Path, cli: Cli) -> None:
     done = cli("view", ADD2, *asked)

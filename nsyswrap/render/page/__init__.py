@@ -16,7 +16,7 @@ from nsyswrap.analysis.ranks.job import RankJob
 from nsyswrap.analysis.ranks.members import RankCapture
 from nsyswrap.base.errors import UnreadCapture
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.text import shorten, without_folders
+from nsyswrap.base.text import first_of, shorten, without_folders
 from nsyswrap.base.units import duration
 from nsyswrap.base.version import version
 from nsyswrap.capture.capture import Capture
@@ -34,6 +34,7 @@ _SCRIPTS = tuple(f"{name}.js" for name in ("tables", "paper", *_DRAWING, *_READI
 _NOT_READ = "not_read"  # an anchor
 GENERATOR = 'name="generator" content="nsyswrap '  # how a page begins that was written here
 _COMMAND_WIDTH = 60  # characters of the first line
+_IN_TITLE = 3  # labels
 _DATE = len("2026-01-31")  # of a time
 _RANKS_SIDE_BY_SIDE = 8  # by the sections that show a capture each
 
@@ -98,9 +99,13 @@ def _hash(content: str) -> str:
 def render(captures: Mapping[str, Capture], title: str = "", left_out: Sequence[UnreadCapture] = ()) -> str:
     """Return the page of one capture, or of several captures side by side. Keys are labels.
 
-    ``title`` is the title of the page instead of the labels. The page begins with those that are left out.
+    ``title`` is the title of the page instead of the first labels. The page begins with those that are left
+    out.
     """
-    return _page(title or " · ".join(captures), Subject(captures), left_out)
+    labels = [*captures]
+    few = len(labels) <= _IN_TITLE
+    named = " · ".join(labels) if few else first_of(labels, _IN_TITLE)
+    return _page(title or named, Subject(captures), left_out)
 
 
 def render_ranks(name: str, members: Sequence[RankCapture], left_out: Sequence[UnreadCapture] = ()) -> str:
