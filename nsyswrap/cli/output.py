@@ -476,11 +476,15 @@ def unreadable_noted() -> Iterator[Skip]:
 def check_csv_folder(folder: Path | None, *, of_report: bool = True) -> None:
     """Raise OutputError if a folder to write into is a file, or a link that is not followed.
 
-    Raises UsageError for a new folder whose name is that of a CSV file: people who type it expect one file.
+    Raises UsageError for ``-``, and for a new folder whose name is that of a CSV file: people who type it
+    expect one file.
     ``of_report``: `nsyswrap report` could write it.
     """
     if folder is None:
         return
+    if str(folder) == "-":
+        prints = "nsyswrap report -r NAME --format csv prints one table" if of_report else "name a folder"
+        raise UsageError("--csv takes a folder, and - stands for stdout", prints)
     paths.check_target(folder)
     if paths.is_taken(folder):
         if not paths.is_folder(folder):

@@ -545,6 +545,8 @@ report x.sqlite --ncu nothing
   2 no kernel named 'nothing'
 report x.sqlite --csv all.csv
   2 --csv takes a folder, and all.csv is the name of a file
+report x.sqlite --csv -
+  2 --csv takes a folder, and - stands for stdout
 profile --csv 'my all.csv' train.py
   2 --csv takes a folder, and my all.csv is the name of a file
 report x.sqlite --format csv
