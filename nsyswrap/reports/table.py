@@ -322,7 +322,7 @@ def read_ahead(capture: Capture, reports: Iterable[Report]) -> None:
     wanted: dict[str, list[str]] = {}
     packed: dict[str, list[str]] = {}
     for report in reports:
-        if not report.lacks(capture):
+        if report.reads and not report.lacks(capture):
             for kind, fields in report.reads.items():
                 (packed if kind in report.packs else wanted).setdefault(kind, []).extend(fields)
     for kind, asked in packed.items():
