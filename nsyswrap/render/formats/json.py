@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from nsyswrap.analysis.answer import Answer
-from nsyswrap.base.errors import UnreadCapture
 from nsyswrap.base.version import version
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.selection import EVERYTHING, Selection
@@ -22,6 +21,7 @@ from nsyswrap.reports.make import MissingReport, combine
 from nsyswrap.reports.table import Table
 
 ENVELOPE = "nsyswrap-reports"
+_OF_UNREAD = ("label", "path", "reason", "exit_code")
 VERSION = 4  # raised with every key that is added, removed or changes its meaning, once in a release
 
 
@@ -58,7 +58,7 @@ def envelope(document: Document) -> Iterator[bytes]:
             "window": _window(document.selection or EVERYTHING),
             "reports": list(reports.values()),
             "notes": [f"{label}: {remark}" for label, capture in captures for remark in capture.remarks],
-            "not_read": [_left_out(capture) for capture in document.not_read],
+            "not_read": [{key: getattr(one, key) for key in _OF_UNREAD} for one in document.not_read],
             **({"job": as_dict(document.job[0])} if document.job else {}),
         }
     )
@@ -77,15 +77,6 @@ def describe(label: str, capture: Capture, answer: Answer | None = None) -> dict
         "cuda_version": info.cuda_version or None,
         "started_utc": info.started_utc or None,
         "answer": None if answer is None else as_dict(answer),
-    }
-
-
-def _left_out(capture: UnreadCapture) -> dict[str, Any]:
-    return {
-        "label": capture.label,
-        "path": capture.path,
-        "reason": capture.reason,
-        "exit_code": capture.exit_code,
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -189,10 +188,7 @@ def write(capture: Capture, folder: Path) -> dict[str, int]:
     ``.title``, ``.selection``, ``.version`` and, as JSON, ``.capture``. Raises OutputError, and Unavailable
     without pyarrow.
     """
-    try:
-        importlib.import_module("pyarrow")
-    except ImportError:
-        raise Unavailable("Parquet needs pyarrow", pip_install("parquet")) from None
+    _check_pyarrow()
     written = kinds(capture)
     with paths.writing(folder):
         target = paths.target_of(folder)

@@ -135,9 +135,8 @@ def side_by_side(job: RankJob, members: Sequence[RankCapture]) -> dict[str, Capt
 
 
 def _page(title: str, subject: Subject, left_out: Sequence[UnreadCapture]) -> str:
-    every, made = [one for one in page_sections.SECTIONS if subject.has_gpu_work or not one.of_gpu], {}
-    for entry in sorted(every, key=lambda one: one.turn):
-        made[entry.anchor] = entry.make(subject)
+    every = [one for one in page_sections.SECTIONS if subject.has_gpu_work or not one.of_gpu]
+    made = {one.anchor: one.make(subject) for one in sorted(every, key=lambda one: one.turn)}
     sections = [(one.anchor, one.name, markup) for one in every if (markup := made[one.anchor]) is not None]
     if left_out:
         items = (element("li", without_folders(capture.text)) for capture in left_out)

@@ -21,6 +21,7 @@ from nsyswrap.render.page.html import (
     filled,
     folded_table,
     marked,
+    note,
     open_table,
     section,
     stacked_bar,
@@ -60,11 +61,9 @@ def step_by_cause(rows: ComparisonRows) -> Markup | None:
     return section(
         "step",
         "Time by cause",
-        element(
-            "p",
+        note(
             f"{'The mean steady step' if rows.by_step else 'One run'} of both sides, on one scale: "
-            "first what the GPU did, then why it was idle.",
-            class_="note",
+            "first what the GPU did, then why it was idle."
         ),
         _step_bar("Base", causes, 0),
         _step_bar("New", causes, 1),
@@ -92,7 +91,7 @@ def median_steps(rows: ComparisonRows) -> Markup | None:
     if base is None and new is None:
         return None
     if not (base and base.median_step and new and new.median_step):
-        return section("median", "Median steps", element("p", f"Not drawn: {_NEEDS}.", class_="note"))
+        return section("median", "Median steps", note(f"Not drawn: {_NEEDS}."))
     steps = (base.median_step, new.median_step)
     pairs = aligned(*steps)
     marks = [_mark(*steps, pair) for pair in pairs]
@@ -248,7 +247,7 @@ def growth(rows: ComparisonRows) -> Markup | None:
     return section(
         "growth",
         "What grew and shrank",
-        element("p", _TIMES.get(rows.unit, f"Times of a {rows.unit}."), class_="note"),
+        note(_TIMES.get(rows.unit, f"Times of a {rows.unit}.")),
         element(
             "ul",
             *(element("li", swatch(VERDICTS[name]), name) for name in verdicts),
@@ -259,9 +258,7 @@ def growth(rows: ComparisonRows) -> Markup | None:
         ),
         element("p", "← less time", element("span", "more time →"), class_="directions", aria_hidden="true"),
         element("div", *(_bar(part, longest) for part in shown), class_="bars grown"),
-        element("p", f"Smaller differences: {more:,}, in the tables below.", class_="note")
-        if more > 0
-        else None,
+        note(f"Smaller differences: {more:,}, in the tables below." if more > 0 else ""),
     )
 
 
@@ -304,7 +301,7 @@ def all_rows(rows: ComparisonRows) -> Markup:
     return section(
         "rows",
         "All rows",
-        element("p", rows.basis, class_="note") if rows.basis else None,
+        note(rows.basis),
         *(_group_table(comparison, group) for group in GROUPS if comparison.of(group)),
     )
 

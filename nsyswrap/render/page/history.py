@@ -15,7 +15,7 @@ from nsyswrap.base.text import counted, without_folders
 from nsyswrap.base.units import duration
 from nsyswrap.render.comparison import row_names
 from nsyswrap.render.page import document
-from nsyswrap.render.page.html import Markup, element, folded_table, section
+from nsyswrap.render.page.html import Markup, element, folded_table, note, section
 from nsyswrap.reports.compare.tables import interval, key_detail, percent
 from nsyswrap.reports.table import Column, Schema, table_of
 from nsyswrap.reports.wording.comparisons import worded_obstacle
@@ -104,12 +104,10 @@ def _changes_section(history: History, names: Names) -> Markup:
         "Changes",
         element("p", element("b", lead), f" in {_span(history.points)}.", class_="lead"),
         element("ul", *_commits(history, names), class_="changed") if changed else None,
-        element("p", f"{counted(undecided, 'rows')} cannot be judged at some points: {_WHY}.", class_="note")
-        if undecided
-        else None,
+        note(f"{counted(undecided, 'rows')} cannot be judged at some points: {_WHY}." if undecided else ""),
         *(element("p", text, class_="warning") for text in _breaks(history.points)),
-        *(element("p", text, class_="note") for text in note_texts(history.remarks)),
-        element("p", _LEGEND, class_="note"),
+        *map(note, note_texts(history.remarks)),
+        note(_LEGEND),
     )
 
 
@@ -163,9 +161,7 @@ def _series_section(
         element(
             "div", *(_card(history, one, names[one.key]) for one in series[:_MOST_PICTURES]), class_="trends"
         ),
-        element("p", f"{more:,} more in the table, all without a larger change.", class_="note")
-        if more > 0
-        else None,
+        note(f"{more:,} more in the table, all without a larger change." if more > 0 else ""),
         folded_table(table_of(_ROWS, [_table_row(history, one) for one in series]), title, top=len(series)),
     )
 
@@ -176,15 +172,10 @@ def _card(history: History, series: Series, name: str) -> Markup:
         element(
             "div",
             element("h3", name),
-            element("p", key_detail(series.key), class_="note") if key_detail(series.key) else None,
-            *(
-                element("p", _change_text(history, series, change))
-                for change in reversed(series.reported_changes)
-            ),
-            element("p", _without_change(history, series), class_="note")
-            if not series.reported_changes
-            else None,
-            *(element("p", text, class_="note") for text in _presence(history, series)),
+            note(key_detail(series.key)),
+            *(element("p", _change_text(history, series, one)) for one in reversed(series.reported_changes)),
+            note("" if series.reported_changes else _without_change(history, series)),
+            *map(note, _presence(history, series)),
         ),
         _trend(history, series, name),
         class_="card",

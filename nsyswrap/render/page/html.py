@@ -341,11 +341,20 @@ def both_parts(subject: Subject, make: Callable[[Subject], Iterable[Markup | Non
     return whole if subject.steady is None else in_parts(joined(make(subject.steady)), whole)
 
 
+def note(text: str) -> Markup | None:
+    """Return a note, or None for an empty text."""
+    return element("p", text, class_="note") if text else None
+
+
+def patch(css_class: str) -> Markup:
+    """Return a small patch for a legend."""
+    rectangle = element("rect", class_=css_class, width="14", height="14")
+    return element("svg", rectangle, class_="swatch", aria_hidden="true")
+
+
 def missing(reasons: Iterable[str]) -> Markup:
     """Return a note for each distinct reason why a report is missing."""
-    return joined(
-        element("p", f"Not available: {reason}.", class_="note") for reason in dict.fromkeys(reasons)
-    )
+    return joined(note(f"Not available: {reason}.") for reason in dict.fromkeys(reasons))
 
 
 def empty(subject: Subject, report: str) -> Markup:
@@ -421,13 +430,12 @@ def open_table(
     scroller = element(
         "div", grid, class_="scroller", tabindex="0", role="region", aria_label=f"Table: {name}"
     )
+    on_paper = element("p", f"On paper: {_ON_PAPER} of {len(rows):,} rows.", class_="note paper")
     return element(
         "div",
         _tools(table, name, len(rows)),
         scroller,
-        element("p", f"On paper: {_ON_PAPER} of {len(rows):,} rows.", class_="note paper")
-        if len(rows) > _ON_PAPER
-        else None,
+        on_paper if len(rows) > _ON_PAPER else None,
         _notes(table, top, whole or f"-r {table.schema.name}"),
         class_="table",
     )
@@ -495,7 +503,7 @@ def _classes(column: Column) -> str:
 
 
 def _notes(table: Table, top: int, whole: str) -> Markup:
-    return joined(element("p", text, class_="note") for text in _note_texts(table, top, whole))
+    return joined(map(note, _note_texts(table, top, whole)))
 
 
 def _note_texts(table: Table, top: int, whole: str) -> Iterator[str]:

@@ -35,13 +35,9 @@ _NAME_COLUMNS = 44
 _BAR = 0.6
 
 
+@plot_settings()
 def draw_comparison(comparison: Comparison) -> Sheet:
     """Return the figure of a comparison."""
-    with plot_settings():
-        return _figure(comparison)
-
-
-def _figure(comparison: Comparison) -> Sheet:
     rows = ComparisonRows(comparison)
     shown, causes, made = rows.largest(_MOST_ROWS), rows.causes, rows.conclusion
     verdicts = {part.verdict: VERDICTS[part.verdict] for part in shown}

@@ -45,14 +45,8 @@ _MARKERS = (
     "large marker: all copies of a direction, memory kind and size class, at their mean size; dot: one copy"
 )
 _COLUMNS = (
-    "operation",
-    "src_kind",
-    "dst_kind",
-    "count",
-    "total_bytes",
-    "bandwidth_bytes_per_s",
-    "total_ns",
-    "link_bytes_per_s",
+    *("operation", "src_kind", "dst_kind", "count", "total_bytes"),
+    *("bandwidth_bytes_per_s", "total_ns", "link_bytes_per_s"),
 )
 
 

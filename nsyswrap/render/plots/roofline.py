@@ -129,9 +129,7 @@ def _draw(axes: Axes, kernels: RooflineKernels) -> None:
             right = max(right, 4 * max(roofs) / kernels.bytes_per_s)
         end = max(roofs) / kernels.bytes_per_s if roofs else right
         left = min(left, end / 4)
-        axes.plot(
-            [left, end], [left * kernels.bytes_per_s, end * kernels.bytes_per_s], color=GRAY, linewidth=1
-        )
+        axes.plot([left, end], np.array([left, end]) * kernels.bytes_per_s, color=GRAY, linewidth=1)
     for kind, peak in kernels.roofs.items():
         begin = peak / kernels.bytes_per_s if np.isfinite(kernels.bytes_per_s) else left
         axes.plot([begin, right], [peak, peak], color=GRAY, linewidth=1)

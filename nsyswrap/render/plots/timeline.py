@@ -277,27 +277,14 @@ def _draw_ranges(axes: Axes, row: int, lane: PlotLane, window: tuple[int, int], 
     """Draw single ranges, with names in those that have room. The window is its start and length in ns."""
     origin, length = window
     spans = [(part.start_ns - origin, part.end_ns - part.start_ns) for part in lane.ranges]
-    axes.broken_barh(
-        spans,
-        (row, _HEIGHT),
-        **{**paint(NVTX_RANGE.color), "linewidth": 0.5},
-        label=NVTX_RANGE.label,
-        rasterized=True,
-    )
+    style = {**paint(NVTX_RANGE.color), "linewidth": 0.5, "label": NVTX_RANGE.label}
+    axes.broken_barh(spans, (row, _HEIGHT), **style, rasterized=True)
     for part in lane.ranges:
         start, end = max(part.start_ns - origin, 0), min(part.end_ns - origin, length)
         room = columns_in(width_in * (end - start) / length, _NAME_SIZE) - 1
         if room >= min(len(part.name or NO_NAME), _NAME_LEAST):
-            text = fitted([part.name], room)[0]
-            axes.text(
-                (start + end) / 2,
-                row + _HEIGHT / 2,
-                text,
-                ha="center",
-                va="center",
-                family=MONO,
-                fontsize=_NAME_SIZE,
-            )
+            place = (start + end) / 2, row + _HEIGHT / 2, fitted([part.name], room)[0]
+            axes.text(*place, ha="center", va="center", family=MONO, fontsize=_NAME_SIZE)
 
 
 @dataclass(frozen=True)

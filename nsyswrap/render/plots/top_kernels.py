@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 _MOST_BARS, _MOST_KERNELS, _FEWEST_KERNELS = 40, 12, 3
 _LINE_IN, _AXIS_IN = 0.185, 0.75
+_LINE: dict[str, Any] = {"va": "center", "in_layout": False}  # a text in the middle of a line
 _BAR, _GAP = 0.8, 0.5  # in lines
 _BARS_PART = 0.6  # of the axes' width; the rest is for the figures
 _COLUMNS = (("total", 0.72), ("of GPU time", 0.85), ("count", 0.91), ("median", 1.0))
@@ -160,21 +161,13 @@ def _bars(axes: Axes, names: list[str | None], by_label: Mapping[str, Rows]) -> 
     ticks: list[float] = []
     for number, (name, text) in enumerate(zip(names, texts, strict=True)):
         top = number * lines
-        axes.text(0, top, text, va="center", in_layout=False, **NAMES)
+        axes.text(0, top, text, **_LINE, **NAMES)
         for line, rows in enumerate(by_label.values(), 1):
             ticks.append(top + line)
             if name in rows:
                 _bar(axes, top + line, rows[name])
             else:
-                axes.text(
-                    0,
-                    top + line,
-                    " not in this capture",
-                    va="center",
-                    color=GRAY,
-                    fontsize=7,
-                    in_layout=False,
-                )
+                axes.text(0, top + line, " not in this capture", **_LINE, color=GRAY, fontsize=7)
     axes.set(xlim=(0, most / _BARS_PART), ylim=(len(names) * lines - _GAP, -1.2))
     named_rows(axes, ticks if several else [], labels * len(names) if several else [])
     for header, place in _COLUMNS:

@@ -33,6 +33,8 @@ from nsyswrap.render.page.html import (
     folded_table,
     joined,
     missing,
+    note,
+    patch,
     section,
 )
 from nsyswrap.reports.ranks import make
@@ -152,7 +154,7 @@ def heat(title: str, columns: Sequence[str], rows: Mapping[str, Sequence[Cell]])
 
 def scale(name: str, texts: Iterable[str]) -> Markup:
     """Return the legend of the shades, the palest first."""
-    patches = (element("li", _patch(number), text) for number, text in enumerate(texts))
+    patches = (element("li", patch(f"shade-{number}"), text) for number, text in enumerate(texts))
     return element("ul", element("li", name), *patches, class_="legend")
 
 
@@ -160,11 +162,6 @@ def _cell(cell: Cell) -> Markup:
     value = "" if cell.value is None else repr(cell.value)
     css_class = "" if cell.shade is None else f"shade-{cell.shade}"
     return element("td", cell.text, class_=css_class, title=cell.tooltip, data_value=value)
-
-
-def _patch(number: int) -> Markup:
-    rect = element("rect", class_=f"shade-{number}", width="14", height="14")
-    return element("svg", rect, class_="swatch", aria_hidden="true")
 
 
 def one_clock(job: RankJob) -> Markup | None:
@@ -190,7 +187,7 @@ def one_clock(job: RankJob) -> Markup | None:
         element(
             "ul", *(element("li", _swatch(kind), name) for kind, name in _CLOCK.items()), class_="legend"
         ),
-        element("p", alignment(job, offsets), class_="note"),
+        note(alignment(job, offsets)),
     )
 
 
@@ -238,7 +235,7 @@ def by_step(job: RankJob) -> Markup:
     return element(
         "article",
         element("h3", title),
-        element("p", _about(bins, len(job.members)), class_="note"),
+        note(_about(bins, len(job.members))),
         picture,
         scale("Slower than the median of the ranks by at least:", texts),
         folded_table(table, title, top=len(table)),
@@ -323,8 +320,8 @@ def ranks(subject: Subject) -> Markup | None:
         "ranks",
         "Ranks",
         *_verdict_and_picture(job),
-        _note(missing_ranks(places([member.capture.source for member in job.members]))),
-        _note(_ranks_left_out(job, subject)),
+        note(missing_ranks(places([member.capture.source for member in job.members]))),
+        note(_ranks_left_out(job, subject)),
     )
 
 
@@ -333,7 +330,7 @@ def _verdict_and_picture(job: RankJob) -> tuple[object, ...]:
         table = make(job, "rank_waiting")
     except NotInCapture as error:
         return (missing([f"{error.message}; {error.hint}"]), by_step(job))
-    verdict = element("p", table.verdict, class_="lead") if table.verdict else joined(map(_note, table.notes))
+    verdict = element("p", table.verdict, class_="lead") if table.verdict else joined(map(note, table.notes))
     return (verdict, one_clock(job), element("div", _by_rank(job, table), by_step(job), class_="two"))
 
 
@@ -383,10 +380,6 @@ def _ranks_left_out(job: RankJob, subject: Subject) -> str:
         f"The other sections show {len(subject.captures)} of {len(job.members)} ranks, those that wait least "
         f"and most: {', '.join(subject.captures)}. To see other ranks, name their captures."
     )
-
-
-def _note(text: str) -> Markup | None:
-    return element("p", text, class_="note") if text else None
 
 
 SECTION = Section("ranks", "Ranks", ranks)

@@ -28,6 +28,7 @@ from nsyswrap.render.page.html import (
     joined,
     marked,
     missing,
+    note,
     section,
     selection_text,
     side_by_side,
@@ -260,8 +261,8 @@ def _run(subject: Subject, label: str, run: RunConditions) -> Markup:
         (
             element("h3", f"'{label}'") if subject.several else None,
             element("div", *cards, class_="cards") if cards else None,
-            element("p", f"Clocks unknown: {run.unknown}.", class_="note") if run.unknown else None,
-            *(element("p", text, class_="note") for text in _facts(run)),
+            note(f"Clocks unknown: {run.unknown}.") if run.unknown else None,
+            *map(note, _facts(run)),
         )
     )
 
@@ -319,7 +320,7 @@ def _curve(name: str, unit: str, seconds: NDArray[Any], values: NDArray[Any]) ->
     title = f"{name} over {length:.1f} s, at most {most:.0f} {unit}"
     box = {"viewBox": f"0 -1 {_WIDTH} {_HEIGHT + 2}", "preserveAspectRatio": "none"}
     svg = element("svg", line, class_="curve", role="img", aria_label=title, **box)
-    return joined((element("p", title, class_="note"), svg))
+    return joined((note(title), svg))
 
 
 def _thinned(values: NDArray[Any]) -> NDArray[Any]:

@@ -31,6 +31,7 @@ from nsyswrap.render.page.html import (
     joined,
     kernel_name,
     missing,
+    patch,
     section,
     single_bar,
     swatch,
@@ -194,12 +195,8 @@ def _bar(row: Mapping[str, Any], most: float) -> Markup:
     bandwidth = row["bandwidth_bytes_per_s"]
     label = str(row["operation"]).removeprefix("[CUDA ").removesuffix("]").removeprefix("memcpy ")
     kinds = " → ".join(kind for kind in (row["src_kind"], row["dst_kind"]) if kind)
-    parts = (
-        row.get("capture"),
-        label,
-        kinds,
-        f"≤ {row['up_to']}".replace(" ", "\N{NO-BREAK SPACE}") if row["up_to"] else None,
-    )
+    up_to = f"≤ {row['up_to']}".replace(" ", "\N{NO-BREAK SPACE}") if row["up_to"] else None
+    parts = (row.get("capture"), label, kinds, up_to)
     one, more = ("memset", "memsets") if label == "memset" else ("copy", "copies")
     number = f"{row['count']:,} {one if row['count'] == 1 else more}"
     size = f"{human(row['total_bytes'], Unit.BYTES)} in {number}"
@@ -353,35 +350,21 @@ def ranges(subject: Subject) -> Markup | None:
 
 def _range_parts(subject: Subject) -> Iterator[Markup | None]:
     tables = {label: table for label, table in subject.tables("nvtx_tree").items() if _in_ranges(table)}
-    pictures = (
-        _picture(
-            subject.heading(label, _title(table)),
-            table,
-            sum(autograd_outside(subject.captures[label]).values()),
-        )
-        for label, table in tables.items()
-    )
     table = subject.as_one(tables)
-    phases = [name for name in _PHASES if any(sum(_times(part, name)) for part in tables.values())]
+    phases = [name for name in _PHASES if any(sum(part.data[f"{name}_ns"]) for part in tables.values())]
     yield verdict_paragraphs(tables)
-    yield from pictures
+    for label, part in tables.items():
+        title = f"{duration(_whole(part))} of kernel time by range, those around others on top"
+        autograd_ns = sum(autograd_outside(subject.captures[label]).values())
+        yield _picture(subject.heading(label, title), part, autograd_ns)
     if phases:
-        items = (element("li", _patch(_PHASES[name]), name) for name in phases)
+        items = (element("li", patch(_PHASES[name]), name) for name in phases)
         yield element("ul", *items, class_="legend")
     yield folded_table(table) if table is not None else None
 
 
 def _in_ranges(table: Table) -> bool:
     return any(not str(path).startswith("(") for path in table.data["path"])
-
-
-def _times(table: Table, name: str) -> list[int]:
-    times: list[int] = np.asarray(table.data[f"{name}_ns"]).tolist()
-    return times
-
-
-def _title(table: Table) -> str:
-    return f"{duration(_whole(table))} of kernel time by range, those around others on top"
 
 
 def _whole(table: Table) -> int:
@@ -439,12 +422,8 @@ def _drawn(node: _Node, autograd_ns: int) -> Markup:
     bands, left = [], 0.0
     for name, shade in _PHASES.items():
         width = 100 * figures[name] / max(figures["total"], 1)
-        place = {
-            "x": f"{left:.3f}%",
-            "y": str(_LEVEL_HEIGHT - _BAND),
-            "width": f"{width:.3f}%",
-            "height": str(_BAND),
-        }
+        place = {"x": f"{left:.3f}%", "y": str(_LEVEL_HEIGHT - _BAND)}
+        place |= {"width": f"{width:.3f}%", "height": str(_BAND)}
         bands += [element("rect", class_=shade, **place)] if width else []
         left += width
     return element(
@@ -459,11 +438,6 @@ def _drawn(node: _Node, autograd_ns: int) -> Markup:
         height=str(_LEVEL_HEIGHT),
         data_path=str(row["path"]),
     )
-
-
-def _patch(shade: str) -> Markup:
-    rectangle = element("rect", class_=shade, width="14", height="14")
-    return element("svg", rectangle, class_="swatch", aria_hidden="true")
 
 
 RANGES = Section("ranges", "Ranges and modules", ranges)

@@ -15,7 +15,17 @@ from nsyswrap.analysis.names import by_thread, is_autograd
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.render.colors import Style
-from nsyswrap.render.page.html import Markup, Section, Subject, data, element, folded_table, section, swatch
+from nsyswrap.render.page.html import (
+    Markup,
+    Section,
+    Subject,
+    data,
+    element,
+    folded_table,
+    note,
+    section,
+    swatch,
+)
 from nsyswrap.render.page.timeline import KeptEvents, Picture, focus, longest_gaps, script_data
 from nsyswrap.render.timeline.lanes import Lane, curves, idle, ranges_left_out, steps, streams, threads
 from nsyswrap.render.timeline.names import RANGES
@@ -69,7 +79,7 @@ def timeline(subject: Subject) -> Markup:
         "timeline",
         "Timeline",
         *frames,
-        None if frames else _note(f"No event with a start and an end was recorded{subject.within}."),
+        None if frames else note(f"No event with a start and an end was recorded{subject.within}."),
         _left_out(len(subject.captures) - len(drawn), "capture", "open fewer captures at once"),
         folded_table(all_lanes) if all_lanes is not None else None,
     )
@@ -202,12 +212,8 @@ def _title(text: str) -> str:
     return text[0].upper() + text[1:]
 
 
-def _note(text: str) -> Markup:
-    return element("p", text, class_="note")
-
-
 def _left_out(count: int, noun: str, reason: str) -> Markup | None:
-    return _note(f"{count:,} {noun}{'' if count == 1 else 's'} left out: {reason}.") if count > 0 else None
+    return note(f"{count:,} {noun}{'' if count == 1 else 's'} left out: {reason}.") if count > 0 else None
 
 
 _BUTTONS = (
