@@ -538,7 +538,7 @@ def with_command_name(text: str, commands: Collection[str]) -> str:
 
 def _from_here(program: str) -> str:
     """Return the path relative to the working folder if it is below. A name to be looked up stays."""
-    with suppress(OSError):  # pathlib would take as long to import as all of nsyswrap's own modules
+    with suppress(OSError):  # pathlib takes 3 ms to import, a twentieth of --help
         here = os.path.join(os.getcwd(), "")  # noqa: PTH109, PTH118
         return program[len(here) :].lstrip(os.sep) if program.startswith(here) else program
     return program
