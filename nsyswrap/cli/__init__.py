@@ -22,7 +22,7 @@ from nsyswrap.base import limits, paths
 from nsyswrap.base.errors import CommandHint, NsyswrapError, OutputError, Unreadable, UsageError
 from nsyswrap.base.lazy import import_numpy_without_threads, lazy_imports
 from nsyswrap.base.text import did_you_mean, printable, unknown
-from nsyswrap.cli.help import COMMANDS, HIDDEN, CommandGroup
+from nsyswrap.cli.help import COMMANDS, EAGER_FLAG, HIDDEN, CommandGroup
 from nsyswrap.cli.output import HelpContext, add_color_option, note, note_warning, print_data, say
 
 with lazy_imports():  # other names than those of the modules, which are attributes of this package
@@ -243,21 +243,9 @@ def _prepare(command: click.Command) -> None:
     examples=("nsyswrap profile train.py --epochs 1", "nsyswrap report -r cuda_gpu_kern_sum --top 5"),
     epilog=_EPILOG,
 )
+@click.option("--version", callback=_show_version, help="Show the version and exit.", **EAGER_FLAG)
 @click.option(
-    "--version",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_show_version,
-    help="Show the version and exit.",
-)
-@click.option(
-    "--show-config",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_show_config,
-    help="Show each setting and where it came from.",
+    "--show-config", callback=_show_config, help="Show each setting and where it came from.", **EAGER_FLAG
 )
 def cli() -> None:
     """Run CUDA and PyTorch programs under NVIDIA Nsight Systems.
@@ -275,7 +263,7 @@ def main(arguments: list[str] | None = None) -> None:
     _open_closed_streams()
     import_numpy_without_threads()
     warnings.showwarning = note_warning
-    sys.excepthook = _note_traceback
+    sys.excepthook = lambda *error: _print_error("".join(traceback.format_exception(*error)))
     handled = _end_like_ctrl_c() if arguments is None else []
     code: str | int | None
     refusal: _Refusal | None = None
@@ -459,10 +447,6 @@ def _usage_refusal(error: click.ClickException) -> _Refusal:
 def _print_error(message: str) -> None:
     with suppress(OSError):
         note(message)
-
-
-def _note_traceback(*error: Any) -> None:
-    _print_error("".join(traceback.format_exception(*error)))
 
 
 def _flushed(code: str | int | None) -> str | int | None:

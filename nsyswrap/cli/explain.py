@@ -112,13 +112,9 @@ def _header(report: Report, column: Column) -> str:
 
 def _meaning(report: Report, column: Column) -> str:
     """Return the meaning of a column; in brackets its name and unit in JSON, and its source."""
-    fields = {name: spec for group in report.needs for kind in group for name, spec in _fields(kind)}
-    field = fields.get(column.name)
+    every = (schema.EVENTS[kind].fields for group in report.needs for kind in group)
+    field = {name: spec for fields in every for name, spec in fields.items()}.get(column.name)
     source = f"column {field.columns[0]}" if field and field.kind != "string" else "computed"
     era = [f"only with --rounding {column.era}"] if column.era else []
     unit = _MACHINE_UNITS.get(column.unit, column.unit.value)
     return f"{column.help} [{', '.join([column.name, unit, source, *era])}]"
-
-
-def _fields(kind: str) -> Iterable[tuple[str, schema.Field]]:
-    return schema.EVENTS[kind].fields.items()

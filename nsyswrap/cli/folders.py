@@ -50,7 +50,9 @@ def expanded(pattern: str) -> list[Path]:
     if not glob.has_magic(pattern) or paths.exists(path):
         return [path]
     with unreadable_noted() as skip:
-        matches = sorted(paths.matching(*_rooted(pattern), skip), key=natural_key)
+        parts = "/".join(filter(None, pattern.split("/")))
+        root = Path("/" if pattern.startswith("/") else "")
+        matches = sorted(paths.matching(root, parts, skip), key=natural_key)
     folders = {match for match in matches if paths.is_folder(match)}
     captures = [match for match in matches if match in folders or match.suffix in find.CAPTURES]
     captures = [match for match in captures if folders.isdisjoint(match.parents)]  # read with the folder
@@ -59,11 +61,6 @@ def expanded(pattern: str) -> list[Path]:
             f"no files match {pattern}", "put the pattern in quotes, for example 'runs/**/*.sqlite'"
         )
     return captures
-
-
-def _rooted(pattern: str) -> tuple[Path, str]:
-    """Return the folder in which a pattern is looked for, and the pattern there."""
-    return Path("/" if pattern.startswith("/") else ""), "/".join(filter(None, pattern.split("/")))
 
 
 def check_no_run_numbers(given: Iterable[object]) -> None:

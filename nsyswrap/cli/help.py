@@ -48,6 +48,7 @@ _RARE = "Less common"  # the heading of those in --help-all
 _ALSO_RARE = "Show this message; --help-all: more options."
 _NO = ("false", "no", "off", "0")  # values that people give a flag
 _WIDEST = 26  # columns of an option and its value
+EAGER_FLAG: dict[str, Any] = {"is_flag": True, "is_eager": True, "expose_value": False}  # acts at once
 
 
 class HelpOption(click.Option):
@@ -196,8 +197,7 @@ class HelpCommand(click.Command):
         self.other_options = other_options or {}
         self.has_rare = any(getattr(parameter, "rare", False) for parameter in self.params)
         if self.has_rare:
-            settings = {"is_flag": True, "is_eager": True, "expose_value": False, "hidden": True}
-            self.params.append(click.Option(["--help-all"], callback=_show_all, **settings))
+            self.params.append(click.Option(["--help-all"], callback=_show_all, hidden=True, **EAGER_FLAG))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments. click would take the program for the number that is left out before it."""

@@ -303,19 +303,9 @@ _OTHERS = (
     *("backtrace", "capture-range-end", "clock-frequency", "command-file", "cpu-", "cuda-", "cudabacktrace"),
     *("dask", "duration-frames", "dx", "el1-sampling", "enable", "etw", "event-sampl", "flush-on", "ftrace"),
     *("gpu-", "gpuctxsw", "hotkey-capture", "ib-", "injection-", "isr", "jax", "kill", "mpi-impl", "nic-"),
-    *(
-        "nvtx-domain",
-        "opengl-",
-        "os-events",
-        "osrt-",
-        "process-scope",
-        "python-",
-        "pytorch",
-        "qnx",
-        "resolve-",
-    ),
-    *("retain-etw", "run-as", "sampl", "session-new", "soc-", "start-", "storage-", "syscall", "ucx"),
-    *("vsync", "vulkan-", "wait", "wddm", "xhv"),
+    *("nvtx-domain", "opengl-", "os-events", "osrt-", "process-scope", "python-", "pytorch", "qnx"),
+    *("resolve-", "retain-etw", "run-as", "sampl", "session-new", "soc-", "start-", "storage-", "syscall"),
+    *("ucx", "vsync", "vulkan-", "wait", "wddm", "xhv"),
 )
 _FLAGS = ("true", "false")
 

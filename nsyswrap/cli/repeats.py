@@ -50,11 +50,6 @@ _FEWEST_PAIRS = 4  # three equal pairs differ without overlap in one case of ten
 _GAP = "  "
 
 
-def are_repeats(paths: Sequence[Path]) -> bool:
-    """Return True if the only path is the folder of equal runs."""
-    return len(paths) == 1 and bool(repeats_in(paths[0]))
-
-
 def show(folder: Path, open_one: Callable[[Path], Capture] | None = None) -> int:
     """Print the spread over the runs of a folder that are done, and how to see each.
 

@@ -76,7 +76,7 @@ with lazy_imports():
     import pathlib
 
     from nsyswrap import reports
-    from nsyswrap.base import errors, files, paths
+    from nsyswrap.base import errors, files, paths, recent_runs
     from nsyswrap.cli import explain, folders, ncu, repeats, report_options, report_ranks
     from nsyswrap.render import names, summary_screen
     from nsyswrap.render.formats import text as text_format
@@ -231,7 +231,7 @@ def _show(plan: ReportPlan) -> int:
     options, given = plan.options, plan.given
     if options.by_rank:
         return _show_ranks(plan)
-    if plan.shows_screens and not options.output and repeats.are_repeats(given):
+    if plan.shows_screens and not options.output and len(given) == 1 and recent_runs.repeats_in(given[0]):
         return repeats.show(given[0], options.opener())
     if not plan.shows_screens:
         advice = CommandHint.of(["nsyswrap", "collect", *given], "{} writes the tables of all")
