@@ -65,7 +65,8 @@ class RunProcesses:
 
     def living(self) -> list[int]:
         """Return the process ids."""
-        stats = {int(path.name): _read(path / "stat").rpartition(b")")[2].split() for path in _processes()}
+        processes = Path("/proc").glob("[0-9]*")
+        stats = {int(path.name): _read(path / "stat").rpartition(b")")[2].split() for path in processes}
         alive = {pid: stat for pid, stat in stats.items() if stat and stat[0] != b"Z"}
         members = {pid for pid, began in self._known.items() if pid in alive and alive[pid][_BEGAN] == began}
         members |= {pid for pid in alive if self._mark in _read(Path(f"/proc/{pid}/environ"))}
@@ -73,10 +74,6 @@ class RunProcesses:
             members |= more
         self._known = {pid: alive[pid][_BEGAN] for pid in members}
         return sorted(members)
-
-
-def _processes() -> Iterator[Path]:
-    return Path("/proc").glob("[0-9]*")
 
 
 def kill(pids: Iterable[int]) -> None:

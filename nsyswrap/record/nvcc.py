@@ -25,12 +25,8 @@ _ANSWER_TIMEOUT_S = 20
 _BUILD_TIMEOUT_S = 4 * 3600.0  # templates take long
 # Environment variables that change what nvcc builds.
 _VARIABLES = (
-    "NVCC_PREPEND_FLAGS",
-    "NVCC_APPEND_FLAGS",
-    "NVCC_CCBIN",
-    "CPATH",
-    "CPLUS_INCLUDE_PATH",
-    "LIBRARY_PATH",
+    *("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN"),
+    *("CPATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH"),
 )
 # Compute capability -> first and last CUDA release whose nvcc compiles for it (None: no release dropped it).
 _SUPPORT: dict[str, tuple[str, str | None]] = {

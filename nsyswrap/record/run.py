@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -41,13 +41,7 @@ from nsyswrap.base.run_folder import (
 )
 from nsyswrap.base.version import version_at_once
 from nsyswrap.record import exec_program, guard, outcome
-from nsyswrap.record.private_folders import (
-    STEM,
-    WorkFolders,
-    discard_export,
-    private_folders,
-    take_files,
-)
+from nsyswrap.record.private_folders import STEM, WorkFolders, discard_export, private_folders, take_files
 from nsyswrap.record.process_watch import signals_noted
 from nsyswrap.record.program import Callbacks, Program, ProgramTime, RunSpec
 from nsyswrap.record.supervisor import NsysEnd, Supervisor
@@ -183,10 +177,10 @@ def _run_lock(run: RunFolder, spec: RunSpec) -> Iterator[None]:
         run.make()
     except OSError as error:
         raise OutputError(f"cannot write {spec.output}: {error.strerror}", "use another --output") from None
-    lock = (
-        nullcontext() if spec.is_locked else locked(run.path, "another run", "use another --output, or wait")
-    )
-    with lock:
+    if spec.is_locked:
+        yield
+        return
+    with locked(run.path, "another run", "use another --output, or wait"):
         yield
 
 
@@ -303,10 +297,8 @@ def descriptors(spec: RunSpec) -> Iterator[tuple[int, int, int]]:
     kept = {1: PROGRAM_OUTPUT if spec.keep_output else "", 2: PROGRAM_ERRORS if spec.keep_errors else ""}
     try:
         for number in range(3):
-            if name := kept.get(number):
-                own.append(RunFolder(spec.output, spec.options.share).open(name))
-            else:
-                own.append(_duplicate(number))
+            name = kept.get(number)
+            own.append(RunFolder(spec.output, spec.options.share).open(name) if name else _duplicate(number))
         yield own[0], own[1], own[2]
     finally:
         for descriptor in own:

@@ -403,10 +403,7 @@ def record(
             raise OutputError(f"{folder / name} exists and is not empty", "use another NAME, or none")
         output = recent_runs.short_path(folder / (name or _free_name(folder)), Path.cwd())
         spec, place = session.spec(output), RunFolder(output.absolute())
-        with (
-            signals_noted() as received,
-            private_folders(place, outcome.temporary_place({})) as private,
-        ):
+        with signals_noted() as received, private_folders(place, outcome.temporary_place({})) as private:
             facts = {**run.facts_of(spec, find.Nsys(session.nsys, session.version)), "cwd": session.cwd}
             place.create(facts)
             recent_runs.note_begun(place.path)
@@ -480,16 +477,13 @@ class _Recording:
         session, private = self.session, self.private
         environment = {**os.environ, "TMPDIR": session.temporary, guard.MARK: private.token}
         with private.log.open("wb") as log:
-            streams: dict[str, Any] = {"stdout": log, "stderr": subprocess.STDOUT, "env": environment}
+            apart: dict[str, Any] = {"stdout": log, "stderr": subprocess.STDOUT, "env": environment}
+            apart["start_new_session"] = True
             stop_command = ["/bin/sh", "-c", _STOPPER, session.nsys, session.name]
             start_command = command.start_argv(session.nsys, session.name, private.output / STEM)
             with shielded():  # both have sessions of their own: a Ctrl-C reaches us alone
-                stopper = subprocess.Popen(
-                    stop_command, stdin=subprocess.PIPE, start_new_session=True, **streams
-                )
-                start = subprocess.Popen(
-                    start_command, stdin=subprocess.DEVNULL, start_new_session=True, **streams
-                )
+                stopper = subprocess.Popen(stop_command, stdin=subprocess.PIPE, **apart)
+                start = subprocess.Popen(start_command, stdin=subprocess.DEVNULL, **apart)
             try:
                 if start.wait(_ANSWER_S):
                     stopper.kill()

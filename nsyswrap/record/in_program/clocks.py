@@ -17,6 +17,7 @@ import time
 import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -196,7 +197,7 @@ def time_profiled(  # noqa: PLR0913 - the settings of one measurement
     samples = []
     with _off(variant) if under_nsys() else open_profiler() as profiler:
         for done in range(1, launches + 1):
-            samples += _sync(torch, operation, span, 1)
+            samples += _host(torch, operation, span, 1, wait=True)
             if profiler:
                 after_launch(profiler, done)
     timing = summarize(variant, operator, samples, span=span, launches=warmup + launches)
@@ -213,14 +214,6 @@ def _warm_up(torch: ModuleType, operation: Operation, span: str, times: int) -> 
 def _off(variant: str) -> AbstractContextManager[None]:
     print(f"{variant}: {STAYS_OFF}", file=sys.stderr)
     return nullcontext()
-
-
-def _sync(torch: ModuleType, operation: Operation, span: str, iterations: int) -> list[float]:
-    return _host(torch, operation, span, iterations, wait=True)
-
-
-def _nosync(torch: ModuleType, operation: Operation, span: str, iterations: int) -> list[float]:
-    return _host(torch, operation, span, iterations, wait=False)
 
 
 def _host(torch: ModuleType, operation: Operation, span: str, iterations: int, *, wait: bool) -> list[float]:
@@ -264,4 +257,8 @@ def _profiler(
     return [sum(kernels[i : i + each]) for i in range(0, len(kernels), each)]
 
 
-_SAMPLERS = {"sync": _sync, "nosync": _nosync, "event": _event}
+_SAMPLERS: dict[str, Callable[[ModuleType, Operation, str, int], list[float]]] = {
+    "sync": partial(_host, wait=True),
+    "nosync": partial(_host, wait=False),
+    "event": _event,
+}

@@ -25,14 +25,7 @@ if TYPE_CHECKING:
     from nsyswrap.record.batch.task import Scalar, TaskSpec
 
 with lazy_imports():  # neither --help nor a batch on this machine needs these
-    from nsyswrap.record.batch.executors.slurm import (
-        commands,
-        executor,
-        groups,
-        jobs,
-        script,
-        submission,
-    )
+    from nsyswrap.record.batch.executors.slurm import commands, executor, groups, jobs, script, submission
 
 _NOTHING_TO_SUBMIT = "nsyswrap: no run needs a job"
 _UNAVAILABLE = Unavailable.exit_code

@@ -37,24 +37,14 @@ LONG_NAMES = {
 }
 _GPUS = ("gres", "gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket")
 _TASKS = ("ntasks", "ntasks-per-node", "ntasks-per-socket", "ntasks-per-core", "ntasks-per-gpu")
-_LIMIT = "use max_running or --max-running to limit the runs at a time"
-_LOGS = "logs are written to slurm/ in the batch folder"
-_STATE = "nsyswrap reads the output of sbatch and waits for the jobs"
 _RESERVED = {
-    "array": _LIMIT,
-    "a": _LIMIT,
-    "chdir": "runs start in the folder where the batch was started",
-    "D": "runs start in the folder where the batch was started",
-    "output": _LOGS,
-    "o": _LOGS,
-    "error": _LOGS,
-    "e": _LOGS,
+    **dict.fromkeys(("array", "a"), "use max_running or --max-running to limit the runs at a time"),
+    **dict.fromkeys(("chdir", "D"), "runs start in the folder where the batch was started"),
+    **dict.fromkeys(("output", "o", "error", "e"), "logs are written to slurm/ in the batch folder"),
     "wrap": "use setup in [node] for your own lines of the job script",
-    "parsable": _STATE,
-    "quiet": _STATE,
-    "Q": _STATE,
-    "wait": _STATE,
-    "W": _STATE,
+    **dict.fromkeys(
+        ("parsable", "quiet", "Q", "wait", "W"), "nsyswrap reads the output of sbatch and waits for the jobs"
+    ),
     "test-only": "use --dry-run to show the job script",
 }
 
