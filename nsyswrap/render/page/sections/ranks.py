@@ -27,7 +27,6 @@ from nsyswrap.capture.intervals import union
 from nsyswrap.render.page.html import (
     ROWS,
     Markup,
-    Section,
     Subject,
     element,
     folded_table,
@@ -380,6 +379,3 @@ def _ranks_left_out(job: RankJob, subject: Subject) -> str:
         f"The other sections show {len(subject.captures)} of {len(job.members)} ranks, those that wait least "
         f"and most: {', '.join(subject.captures)}. To see other ranks, name their captures."
     )
-
-
-SECTION = Section("ranks", "Ranks", ranks)

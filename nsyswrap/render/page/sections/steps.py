@@ -23,7 +23,6 @@ from nsyswrap.render.page.html import (
     ChartColumn,
     Layer,
     Markup,
-    Section,
     Subject,
     element,
     folded_table,
@@ -235,6 +234,3 @@ def _loops(capture: Capture) -> dict[str, NDArray[Any]]:
     """Return the starts of all steps of the loops beside the one that is judged, by their names."""
     others = [other for judged in steps_of(capture) for other in judged.others[:_MOST_LOOPS]]
     return {shorten(other.label.short, _NAME_WIDTH): other.start_ns for other in others}
-
-
-SECTION = Section("steps", "Steps", steps, of_gpu=True, turn=1)

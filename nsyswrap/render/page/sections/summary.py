@@ -20,7 +20,6 @@ from nsyswrap.render.colors import REST, state_color
 from nsyswrap.render.page.html import (
     BarPart,
     Markup,
-    Section,
     Subject,
     element,
     folded_table,
@@ -132,9 +131,6 @@ def _line(line: AnswerLine) -> Markup:
     return element("p", bold, *marked(rest, others), class_=classes)
 
 
-ANSWER = Section("answer", "Answer", answer)
-
-
 def findings(subject: Subject) -> Markup:
     """Return the findings of all captures side by side, and their table."""
     tiles = {label: [_findings_tile(subject, label)] for label in subject.captures}
@@ -207,9 +203,6 @@ def _evidence(finding: Finding, wording: Wording) -> Iterator[Markup]:
     yield from (element("p", element("i", name), " ", *texts) for name, texts in parts if texts[0])
 
 
-FINDINGS = Section("findings", "Findings", findings, of_gpu=True)
-
-
 def head(subject: Subject) -> Markup:
     """Return a card for each capture and the table of all checks."""
     cards = (_card(subject, label, subject.summaries[label]) for label in subject.captures)
@@ -239,8 +232,6 @@ def _card(subject: Subject, label: str, summary: SummaryScreen) -> Markup:
         class_="card",
     )
 
-
-HEAD = Section("program", "Program and checks", head)
 
 _WIDTH, _HEIGHT = 300, 40  # of a curve, in its own units
 _MOST_POINTS = 300
@@ -352,6 +343,3 @@ def _host(host: Host) -> Iterator[str]:
 
 def _short(text: str) -> str:
     return shorten(without_folders(text), _TEXT_WIDTH)
-
-
-CONDITIONS = Section("conditions", "Conditions", conditions)

@@ -21,7 +21,6 @@ from nsyswrap.render.colors import LAUNCHES, kernel_color
 from nsyswrap.render.page.html import (
     NAME_WIDTH,
     Markup,
-    Section,
     Subject,
     both_parts,
     element,
@@ -68,9 +67,6 @@ def _gaps(subject: Subject) -> Iterator[Markup | None]:
     yield missing(subject.missing("gpu_idle"))
     times = subject.table("gpu_time")
     yield folded_table(times, top=_ROWS) if times is not None else None
-
-
-IDLE = Section("idle", "GPU idle time", idle, of_gpu=True, turn=1)
 
 
 def latency(subject: Subject) -> Markup:
@@ -171,9 +167,6 @@ def _ticks(edges: Sequence[Any]) -> Iterator[tuple[float, str, str]]:
         yield 100 * i / last, duration(int(edges[i])), anchor
 
 
-LATENCY = Section("latency", "Launch latency", latency, of_gpu=True)
-
-
 def copies(subject: Subject) -> Markup:
     """Return a bar for each class of copies, as long as its bandwidth."""
     return section("copies", "Copies", both_parts(subject, _copies))
@@ -208,8 +201,6 @@ def _bar(row: Mapping[str, Any], most: float) -> Markup:
         element("span", element("b", human(bandwidth, Unit.BYTES_PER_S)), f" · {size}", class_="value"),
     )
 
-
-COPIES = Section("copies", "Copies", copies, of_gpu=True)
 
 _MOST = 5
 _MOST_KERNELS = 300_000  # for a table of their efficiency, which takes 100 bytes a kernel
@@ -324,8 +315,6 @@ def _most(times: Mapping[str, int]) -> str:
     return text if len(others) == 1 and len(text) <= _BOTH_WIDTH else f"{share}, {len(others):,} more"
 
 
-KERNELS = Section("kernels", "Kernels", kernels, of_gpu=True)
-
 _MOST_LEVELS = 12
 _LEVEL_HEIGHT, _BAND = 26, 5  # of a level and of its band of phases, in pixels
 _NARROW = 0.02  # percent of the width: less is not drawn
@@ -438,6 +427,3 @@ def _drawn(node: _Node, autograd_ns: int) -> Markup:
         height=str(_LEVEL_HEIGHT),
         data_path=str(row["path"]),
     )
-
-
-RANGES = Section("ranges", "Ranges and modules", ranges)

@@ -17,7 +17,6 @@ from nsyswrap.capture.schema import SPANS
 from nsyswrap.render.colors import Style
 from nsyswrap.render.page.html import (
     Markup,
-    Section,
     Subject,
     data,
     element,
@@ -239,6 +238,3 @@ _KEYS = (
     "next and previous event of the same name. A box is one event. Where events are narrower than a pixel, "
     "the height is the share of time taken. Faint: many events drawn as one."
 )
-
-
-SECTION = Section("timeline", "Timeline", timeline, turn=2)
