@@ -30,14 +30,14 @@ Image = tuple[str, ...]
 class _Process:
     """A process of the run. ``images`` are those seen so far; a parent's are kept as long as its children.
 
-    It is to be examined ``looks`` times, as its open files were others at the last look.
+    So many ``examinations`` of it are due, as its open files were others at the last look.
     ``inherited`` are the descriptors of the device that a fork has from its parent, which can end first.
     """
 
     parent_pid: int
     parent: _Process | None
     open_files: int | frozenset[str] = 0
-    looks: int = 0
+    examinations: int = 0
     images: set[Image] = field(default_factory=set)
     inherited: set[str] = field(default_factory=set)
 
@@ -73,9 +73,9 @@ class GpuUsers:
         for pid in self._members.keys() - self._users.keys():
             process, open_files = self._members[pid], _open_files(pid)
             if open_files != process.open_files:
-                process.open_files, process.looks = open_files, 2
-            if process.looks:
-                process.looks -= 1
+                process.open_files, process.examinations = open_files, 2
+            if process.examinations:
+                process.examinations -= 1
                 self._examine(pid, process)
         cost_s = time.thread_time() - began_s
         self._due = time.monotonic() + max(INTERVAL_S, cost_s / _MOST_CPU)
