@@ -233,7 +233,7 @@ def advice_for_nsys(command: click.Command, path: str, words: Sequence[str]) -> 
 
 def _refuse_code(context: click.Context, _option: click.Parameter, code: str | None) -> None:
     if code is not None and not context.resilient_parsing:
-        if is_range(code):
+        if code in _RANGES:
             raise UsageError("-c is an option of nsys, not of nsyswrap", f"use --capture-range {code}")
         raise UsageError(
             f"{context.command_path} takes a program, not the code of -c",
@@ -340,11 +340,6 @@ def option_of_nsys(word: str) -> str:
     name = word[2:].partition("=")[0]
     is_known = name in (*_SHORT.values(), *_DEFAULTS, *_OURS) or name.startswith(_OTHERS)
     return name if is_known else ""
-
-
-def is_range(value: str) -> bool:
-    """Return True if nsys takes this value of its option -c."""
-    return value in _RANGES
 
 
 def translate(words: Sequence[str], options: Mapping[str, bool]) -> Translation:

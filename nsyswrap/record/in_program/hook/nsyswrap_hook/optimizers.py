@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any
 from . import imports, module_calls, notes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from .steps import StepRecorder
 
 _SCALERS = {  # module -> class
@@ -123,7 +125,7 @@ class Optimizers:
         if update is None or hasattr(update, "nsyswrap"):  # of a base class
             return
         skipped_by = notes.guarded(self._skipped_by)
-        count = notes.guarded(self._count_skipped)
+        count = notes.guarded(self._count)
 
         @functools.wraps(update)
         def updating(self: Any, *args: Any, **keywords: Any) -> Any:  # noqa: ANN401
@@ -146,14 +148,14 @@ class Optimizers:
         self._stepped_since.difference_update(asked)
         return [optimizer for optimizer in skipped if optimizer is not None]
 
-    def _count_skipped(self, optimizers: list[object]) -> None:
+    def _count(self, optimizers: Iterable[object]) -> None:
         for optimizer in optimizers:
             self._steps.end(self._rounds.stepped(optimizer))
 
     def _watch_graphs(self, torch: Any) -> None:  # noqa: ANN401
         graph = torch.cuda.CUDAGraph
         capture_end, replay = graph.capture_end, graph.replay
-        keep, count = notes.guarded(self._keep_captured), notes.guarded(self._count_replayed)
+        keep, count = notes.guarded(self._keep_captured), notes.guarded(self._count)
 
         @functools.wraps(capture_end)
         def ending(self: Any, *args: Any, **keywords: Any) -> Any:  # noqa: ANN401
@@ -164,7 +166,7 @@ class Optimizers:
         @functools.wraps(replay)
         def replaying(self: Any, *args: Any, **keywords: Any) -> Any:  # noqa: ANN401
             result = replay(self, *args, **keywords)
-            count(self)
+            count(getattr(self, "nsyswrap_optimizers", ()))
             return result
 
         graph.capture_end, graph.replay = ending, replaying
@@ -172,10 +174,6 @@ class Optimizers:
     def _keep_captured(self, graph: Any) -> None:  # noqa: ANN401
         graph.nsyswrap_optimizers = tuple(self._capturing)
         self._capturing.clear()
-
-    def _count_replayed(self, graph: object) -> None:
-        for optimizer in getattr(graph, "nsyswrap_optimizers", ()):
-            self._steps.end(self._rounds.stepped(optimizer))
 
 
 def _is_capturing() -> bool:
