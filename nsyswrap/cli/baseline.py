@@ -8,7 +8,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -40,9 +39,6 @@ from nsyswrap.cli.options import (
     output_option,
 )
 from nsyswrap.cli.output import note, note_not_read, print_data, say, step, tables_text, terminal_layout
-
-if TYPE_CHECKING:
-    from nsyswrap.analysis.compare.model import Side
 
 with lazy_imports():
     from nsyswrap.analysis.compare import comparability, model
@@ -178,7 +174,7 @@ def show(name: str, *, top: int | None, form: str, csv_safe: bool) -> None:
     print_data(json.dumps(content, indent=1) + "\n")
 
 
-def _show_text(side: Side, top: int) -> None:
+def _show_text(side: model.Side, top: int) -> None:
     keys = {key for run in side.runs for key in run.rows}
     table = baseline.rows_table(side, comparisons.row_names(keys), top)
     head = [f"{side.name}: {counted(len(side.runs), 'runs')}", *baseline.setup_lines(side)]
@@ -222,12 +218,12 @@ def history(given: Sequence[str], *, output: Path, force: bool) -> None:
     sys.exit(exit_code_of(left_out))
 
 
-def _points(paths: Sequence[Path]) -> tuple[list[Side], list[UnreadCapture]]:
+def _points(paths: Sequence[Path]) -> tuple[list[model.Side], list[UnreadCapture]]:
     """Return the points of a history that can be read, and what cannot: points and runs of points.
 
     Raises the error of a point if it is one of less than three.
     """
-    points: list[Side] = []
+    points: list[model.Side] = []
     left_out: list[UnreadCapture] = []
     for path in paths:
         try:
@@ -272,7 +268,7 @@ def _check_free(path: Path, *, force: bool) -> None:
         raise OutputError(f"{path} already exists", "use --force to replace it, or another name")
 
 
-def _listed(path: Path, side: Side) -> tuple[str, ...]:
+def _listed(path: Path, side: model.Side) -> tuple[str, ...]:
     first = min((run.setup for run in side.runs), key=lambda setup: setup.started)
     return (
         path.name,

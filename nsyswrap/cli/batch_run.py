@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, CommandHint, OutputError, UsageError
@@ -35,10 +35,6 @@ from nsyswrap.record.batch.folder import (
 )
 from nsyswrap.record.batch.task import TaskSpec, read_spec
 
-if TYPE_CHECKING:
-    from nsyswrap.record.batch.executors import OnProgress
-    from nsyswrap.record.batch.plan import Plan
-
 with lazy_imports():
     from nsyswrap.cli import collect
     from nsyswrap.record import pythons
@@ -49,7 +45,7 @@ _FAILED = 1
 _LOOKED_AT = 100  # runs of a batch, for their program
 
 
-def plan_of(program: Sequence[str], options: Mapping[str, Any]) -> Plan:
+def plan_of(program: Sequence[str], options: Mapping[str, Any]) -> plans.Plan:
     """Return the plan of a sweep."""
     block = plans.RunsEntry(
         "sweep",
@@ -62,7 +58,7 @@ def plan_of(program: Sequence[str], options: Mapping[str, Any]) -> Plan:
     return plans.sweep(block, options["parameters"], settings, options["name"])
 
 
-def carry_out(plan: Plan, options: Mapping[str, Any]) -> int:
+def carry_out(plan: plans.Plan, options: Mapping[str, Any]) -> int:
     """Run the runs that have not ended yet, show a table of all, and return the exit code."""
     _check_executor_options(options)
     combinations.chosen_measure([], options["by"])  # raises UsageError before any run is started
@@ -126,7 +122,7 @@ def _locked(folder: Path) -> AbstractContextManager[None]:
     return locked(folder, "another batch", waits)
 
 
-def _enter_when_free(stack: ExitStack, batch: Batch, on_progress: OnProgress) -> None:
+def _enter_when_free(stack: ExitStack, batch: Batch, on_progress: executors.OnProgress) -> None:
     """Lock the folder once no other process works in it; of several that wait, each has its turn."""
     while True:
         wait_for_holder(batch, on_progress)
@@ -175,7 +171,7 @@ def _check_executor_options(options: Mapping[str, Any]) -> None:
                 raise UsageError(f"{row.flag} requires --executor {name}", advice.get(row.flag, ""))
 
 
-def _check_program(folder: Path, plan: Plan) -> None:
+def _check_program(folder: Path, plan: plans.Plan) -> None:
     """Raise OutputError if the folder, which nobody named, has the runs of another program only."""
     runs = open_batch(folder).runs if paths.exists(folder / BATCH) else {}
     programs = set()
@@ -188,7 +184,7 @@ def _check_program(folder: Path, plan: Plan) -> None:
         )
 
 
-def _note_pythons(plan: Plan, *, on_nodes: bool) -> None:
+def _note_pythons(plan: plans.Plan, *, on_nodes: bool) -> None:
     """Print which Python runs the scripts and modules, unless it is ours. Each node chooses again."""
     if on_nodes and plan.names_python:
         return
@@ -240,7 +236,7 @@ def _wanted(states: Mapping[int, RunState], options: Mapping[str, Any]) -> list[
     ]
 
 
-def _specs_to_run(folder: Path, plan: Plan, options: Mapping[str, Any]) -> list[TaskSpec]:
+def _specs_to_run(folder: Path, plan: plans.Plan, options: Mapping[str, Any]) -> list[TaskSpec]:
     batch, specs = foresee_batch(folder, plan)
     return [specs[number] for number in _wanted(executors.batch_state(batch).runs, options)]
 

@@ -35,7 +35,6 @@ from nsyswrap.record.batch.folder import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nsyswrap.record.batch.executors import BatchState, OnProgress
 
 _BAR, _SHORTEST_BAR = 30, 6  # columns
 _UNITS = ((1, "s"), (60, "min"), (3600, "h"))
@@ -59,7 +58,7 @@ def ending(state: RunState) -> str:
 
 
 @contextmanager
-def progress(states: Mapping[int, RunState], wanted: Collection[int]) -> Iterator[OnProgress]:
+def progress(states: Mapping[int, RunState], wanted: Collection[int]) -> Iterator[executors.OnProgress]:
     """Yield the function that an executor calls when a run changes.
 
     ``states`` has the states of all runs before; those ``wanted`` will be run, even if they have ended.
@@ -147,7 +146,7 @@ def run_again(states: Mapping[int, RunState]) -> str:
     return "; ".join(filter(None, parts))
 
 
-def wait_for_holder(batch: Batch, on_progress: OnProgress) -> None:
+def wait_for_holder(batch: Batch, on_progress: executors.OnProgress) -> None:
     """Wait for a `batch run` that works in the folder."""
     pause = Pause()
     states: Mapping[int, RunState] = {}
@@ -175,7 +174,7 @@ def show_status(folder: Path, *, watch: bool, top: int) -> None:
     say(_screen(batch, state, top))
 
 
-def _screen(batch: Batch, state: BatchState, top: int) -> str:
+def _screen(batch: Batch, state: executors.BatchState, top: int) -> str:
     """Return the counts, what queued jobs wait for, and a line for each run but done and planned ones."""
     at_work = " (batch in progress)" if is_locked(batch.folder) else ""
     lines = [f"{batch.name}: {counted(len(state.runs), 'runs')}: {in_words(state.runs)}{at_work}"]

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -36,9 +35,6 @@ from nsyswrap.cli.options import (
 from nsyswrap.cli.output import note, print_data, progress_line, say, step, terminal_layout
 from nsyswrap.record.batch import executors
 
-if TYPE_CHECKING:
-    from nsyswrap.reports.runs.gather import RunResult
-
 with lazy_imports():
     from nsyswrap import reports as all_reports
     from nsyswrap.cli import batch_status, collect_blocks
@@ -60,12 +56,12 @@ _HERE = executors.NAMES[0]  # the executor that reads captures in this process
 _ELSEWHERE = executors.with_blocks()
 
 
-def progress(runs: int) -> Callable[[RunResult], None]:
+def progress(runs: int) -> Callable[[gather.RunResult], None]:
     """Return a callback for each result that shows the progress on a terminal."""
     show, begun = progress_line(), time.monotonic()
     counts = {"read": 0, "damaged": 0}
 
-    def on_result(result: RunResult) -> None:
+    def on_result(result: gather.RunResult) -> None:
         counts["read"] += 1
         counts["damaged"] += result.run.outcome == "damaged"
         left_s = (time.monotonic() - begun) / counts["read"] * (runs - counts["read"])
@@ -75,7 +71,7 @@ def progress(runs: int) -> Callable[[RunResult], None]:
     return on_result
 
 
-def list_lacking(results: Sequence[RunResult]) -> None:
+def list_lacking(results: Sequence[gather.RunResult]) -> None:
     """Print the number of runs by outcome unless all are done, and the first few that went wrong."""
     outcomes = Counter(result.run.outcome for result in results)
     if set(outcomes) != {"done"}:
@@ -94,7 +90,7 @@ def list_lacking(results: Sequence[RunResult]) -> None:
         note(f"nsyswrap: {counted(len(wrong) - _LISTED, 'more runs')} with problems")
 
 
-def show_rank_verdicts(results: Sequence[RunResult]) -> None:
+def show_rank_verdicts(results: Sequence[gather.RunResult]) -> None:
     """Print the verdict on the ranks of each run, of the first few runs."""
     verdicts = {
         (result.run.batch, result.run.label): printable(f"{result.run.label}: {result.ranks.verdict}")
@@ -279,7 +275,7 @@ def _note_written(written: Sequence[Path], *, has_parquet: bool, narrowed: bool)
         note(f"  with pyarrow the tables are also written as Parquet: {pip_install('parquet')}")
 
 
-def _show(results: Sequence[RunResult], parameters: tables.Parameters, by: str, top: int) -> None:
+def _show(results: Sequence[gather.RunResult], parameters: tables.Parameters, by: str, top: int) -> None:
     layout = terminal_layout()
     if by or any(result.run.planned for result in results):
         table = combinations.compare(results, parameters, by, top)

@@ -25,7 +25,6 @@ from nsyswrap.base.run_folder import PROGRAM_ERRORS, PROGRAM_OUTPUT, claim_outpu
 from nsyswrap.base.text import ascii_layout, counted, printable, quoted
 from nsyswrap.cli import gate
 from nsyswrap.cli.folders import check_no_run_numbers, expanded
-from nsyswrap.cli.gate import gate_options
 from nsyswrap.cli.help import HelpCommand, option
 from nsyswrap.cli.options import (
     COUNT,
@@ -57,7 +56,6 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.compare.gate import GateLimits, GateResult
     from nsyswrap.analysis.compare.model import Comparison, Side, SlowdownLimits
     from nsyswrap.base.nsys.options import RecordingOptions
-    from nsyswrap.record.program import RunSpec
     from nsyswrap.render.plots.figure import Format
     from nsyswrap.reports.compare.sides import Source
 
@@ -162,7 +160,7 @@ def record(
     return specs[SIDES[0]].output, specs[SIDES[1]].output, code
 
 
-def _record_each(specs: dict[str, RunSpec], runs: int) -> int:
+def _record_each(specs: dict[str, programs.RunSpec], runs: int) -> int:
     """Make the runs in turns and return the exit code of the first that failed, or 0."""
     code, rewind = 0, repeats.stdin_rewinder()
     callbacks = programs.Callbacks(progress=progress_line(), broken=note_broken, renamed=note_renamed)
@@ -299,7 +297,7 @@ class CompareCommand(HelpCommand):
 @option(LIMITS, "--min-time TIME", "Ignore less time than this in a run.", show_default="10us")
 @option(LIMITS, "--anyway", "Show unequal sides; verdicts if only the command differs.")
 @run_options
-@gate_options
+@gate.gate_options
 @top_option
 @option(
     OUTPUT,

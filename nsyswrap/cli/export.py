@@ -42,7 +42,6 @@ from nsyswrap.cli.output import data_stream, note, note_not_read, note_remarks, 
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.capture.selection import Selection
 
 with lazy_imports():
     from nsyswrap.analysis import nvtx_ranges
@@ -88,7 +87,7 @@ def command(
     flamegraph: Path | None,
     metrics: str | None,
     output: Path | None,
-    selection: Selection,
+    selection: selections.Selection,
     force: bool,
 ) -> None:
     """Write a capture for Perfetto or as Parquet, or the metrics of runs.
@@ -174,7 +173,7 @@ def _is_stdout(path: Path) -> bool:
 
 
 def _opened(
-    places: Sequence[members.RankLocation], selection: Selection, *, shared: bool = False
+    places: Sequence[members.RankLocation], selection: selections.Selection, *, shared: bool = False
 ) -> tuple[dict[str, Capture], list[UnreadCapture]]:
     """Open captures. Return them by label, and those that cannot be read, which are named on stderr.
 
@@ -194,7 +193,7 @@ def _opened(
     return captures, left_out
 
 
-def _open_selected(path: Path, selection: Selection, *, shared: bool = False) -> Capture:
+def _open_selected(path: Path, selection: selections.Selection, *, shared: bool = False) -> Capture:
     capture = opener(selection, shared=shared)(path)
     note_remarks(path, capture.remarks)
     if capture.selected:
@@ -249,7 +248,7 @@ def _write_events(capture: Capture, folder: Path) -> None:
 
 
 def _write_metrics(
-    given: Sequence[Path], name: str, output: Path | None, selection: Selection
+    given: Sequence[Path], name: str, output: Path | None, selection: selections.Selection
 ) -> Sequence[UnreadCapture]:
     source = sides.source_of(given, note=lambda text: note(f"nsyswrap: {text}"))
     if selection == selections.EVERYTHING:

@@ -19,7 +19,6 @@ from nsyswrap.cli.options import with_options
 from nsyswrap.cli.output import note, on_github
 
 if TYPE_CHECKING:
-    from nsyswrap.analysis.compare.gate import GateLimits, GateResult
     from nsyswrap.analysis.compare.model import Comparison
 
 with lazy_imports():
@@ -100,7 +99,7 @@ gate_options = with_options(
 )
 
 
-def gate_limits(options: Mapping[str, Any]) -> GateLimits | None:
+def gate_limits(options: Mapping[str, Any]) -> gates.GateLimits | None:
     """Return the limits of a gate; None without --gate.
 
     ``options`` are those of ``gate_options``, max_slower and min_time by their names; None and empty are not
@@ -138,7 +137,7 @@ def _read(key: str, value: object, prefix: str, dashes: str) -> Any:  # noqa: AN
         raise UsageError(f"{prefix}invalid {dashes}{key} {brief(wrong)}: expected {error}") from None
 
 
-def check_gate(comparison: Comparison, limits: GateLimits, *, anyway: bool = False) -> GateResult:
+def check_gate(comparison: Comparison, limits: gates.GateLimits, *, anyway: bool = False) -> gates.GateResult:
     """Return what the gate concludes from a comparison.
 
     Raises CaptureError for sides that cannot be compared and for a pattern without a kernel.
@@ -154,8 +153,8 @@ def check_gate(comparison: Comparison, limits: GateLimits, *, anyway: bool = Fal
 
 
 def finish(
-    result: GateResult,
-    limits: GateLimits,
+    result: gates.GateResult,
+    limits: gates.GateLimits,
     markdown: Callable[[], str],
     left_out: Sequence[UnreadCapture] = (),
 ) -> int:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.capture.selection import Selection
 
     Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -247,7 +246,7 @@ steps_option = option(
 )
 
 
-def opener(selection: Selection, **view: object) -> Callable[[Path], Capture]:
+def opener(selection: selections.Selection, **view: object) -> Callable[[Path], Capture]:
     """Return a function that opens a capture with this selection and these fields of ViewOptions.
 
     The function raises CaptureError, and NotInCapture for an NVTX range, a GPU, a process or steps that the

@@ -20,7 +20,6 @@ import click
 from nsyswrap.base import paths
 from nsyswrap.base.errors import NotInCapture, OutputError, Unreadable, UnreadCapture, UsageError
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.paths import Skip
 from nsyswrap.base.text import (
     as_ascii,
     ascii_layout,
@@ -39,9 +38,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.base.nsys.find import Nsys
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.render.formats import Layout
     from nsyswrap.reports import ReportRequest
-    from nsyswrap.reports.make import MissingReport
     from nsyswrap.reports.table import Table
 
 with lazy_imports():  # none of these for --help and completion
@@ -204,7 +201,7 @@ def _columns(default: int) -> int:
     return default
 
 
-def terminal_layout(top: int | None = None) -> Layout:
+def terminal_layout(top: int | None = None) -> formats.Layout:
     """Return a layout as wide as the terminal or $COLUMNS, with the colors and characters of stdout."""
     width = _columns(_PIPE_WIDTH)
     return formats.Layout(
@@ -292,7 +289,7 @@ def writing_step(message: str, *, to_stdout: bool) -> AbstractContextManager[Non
 
 def summary_text(
     capture: Capture,
-    layout: Layout,
+    layout: formats.Layout,
     *,
     options: Sequence[str] = (),
     readable: bool = False,
@@ -349,7 +346,7 @@ def make_tables(
     *,
     of_several: bool = False,
     needs_one: bool = False,
-) -> tuple[list[Table], list[MissingReport]]:
+) -> tuple[list[Table], list[make.MissingReport]]:
     """Make the reports with progress. Return one table for each report, and the reports that are missing.
 
     The notes of the tables are printed, and which captures cannot answer which report. ``of_several``:
@@ -372,7 +369,7 @@ def tables_in_turn(
     After the last, the same is printed, and what is selected. Raises NotInCapture if there is no table.
     """
     without_rows: list[Table] = []
-    missing: list[MissingReport] = []
+    missing: list[make.MissingReport] = []
     reports = make.make_in_turn(captures, requests, step)
     while made := next(reports, None):
         missing += made.missing
@@ -406,7 +403,7 @@ def note_selection(tables: Sequence[Table]) -> None:
 
 
 def _note_missing(
-    missing: Sequence[MissingReport], captures: Mapping[str, Capture], *, are_all: bool = False
+    missing: Sequence[make.MissingReport], captures: Mapping[str, Capture], *, are_all: bool = False
 ) -> None:
     """Print one line for each reason: the reports and captures that have it in common.
 
@@ -450,14 +447,14 @@ def note_tables(tables: Sequence[Table], captures: Iterable[Capture] = ()) -> No
             note(f"nsyswrap: {capture.source} has GPU work from {first} to {last}; 1/2 is in ns, 1s/2s in s")
 
 
-def tables_text(tables: Sequence[Table], layout: Layout) -> str:
+def tables_text(tables: Sequence[Table], layout: formats.Layout) -> str:
     """Return tables as text for the terminal."""
     with ascii_layout(active=layout.ascii):
         return "\n".join(map(str, text_format.FORMAT.render(formats.Document(tables), layout).values()))
 
 
 @contextmanager
-def unreadable_noted() -> Iterator[Skip]:
+def unreadable_noted() -> Iterator[paths.Skip]:
     """Yield a function that is called for a folder that may not be entered. They are named at the end."""
     skipped: dict[str, Unreadable] = {}
 
@@ -498,7 +495,7 @@ def check_csv_folder(folder: Path | None, *, of_report: bool = True) -> None:
         )
 
 
-def write_csv(folder: Path, tables: Iterable[Table], layout: Layout) -> None:
+def write_csv(folder: Path, tables: Iterable[Table], layout: formats.Layout) -> None:
     """Write one CSV file for each table into ``folder``, as nsys writes them. No table is kept."""
     number = 0
     rest = iter(tables)

@@ -72,8 +72,6 @@ from nsyswrap.cli.recording import (
 
 if TYPE_CHECKING:
     from nsyswrap.api import Run
-    from nsyswrap.base.nsys.find import Nsys
-    from nsyswrap.record.launcher_env import Rank
     from nsyswrap.record.program import Program, RunSpec
 
 with lazy_imports():
@@ -295,7 +293,7 @@ def _dry_run(spec: RunSpec) -> str:
     return line if paths.is_taken(spec.output) else f"mkdir -p {shlex.quote(str(spec.output))} && {line}"
 
 
-def _nsys_of(spec: RunSpec) -> Nsys:
+def _nsys_of(spec: RunSpec) -> find.Nsys:
     """Return the nsys of a run, or the name to type if none works here."""
     try:
         return find.find_nsys(spec.options.nsys_path)[0]
@@ -433,7 +431,7 @@ class OneRank:
     nsys.
     """
 
-    rank: Rank
+    rank: launcher_env.Rank
     chosen: tuple[int, ...] | None
 
     @property

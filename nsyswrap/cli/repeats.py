@@ -31,9 +31,7 @@ from nsyswrap.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from nsyswrap.capture.capture import Capture
     from nsyswrap.record.program import Callbacks, RunSpec
-    from nsyswrap.reports.runs.tables import Cost, RunsFigure
 
 with lazy_imports():
     from nsyswrap import api
@@ -50,7 +48,7 @@ _FEWEST_PAIRS = 4  # three equal pairs differ without overlap in one case of ten
 _GAP = "  "
 
 
-def show(folder: Path, open_one: Callable[[Path], Capture] | None = None) -> int:
+def show(folder: Path, open_one: Callable[[Path], captures.Capture] | None = None) -> int:
     """Print the spread over the runs of a folder that are done, and how to see each.
 
     ``open_one`` opens a capture. Return the exit code of captures that cannot be read: they are named.
@@ -92,8 +90,8 @@ def show_cost(runs: Sequence[Path]) -> None:
 
 
 def _opened(
-    runs: Sequence[Path], open_one: Callable[[Path], Capture] | None
-) -> tuple[dict[Path, Capture], list[UnreadCapture]]:
+    runs: Sequence[Path], open_one: Callable[[Path], captures.Capture] | None
+) -> tuple[dict[Path, captures.Capture], list[UnreadCapture]]:
     """Return the captures of runs, and those that cannot be read. A single one raises its error."""
     open_one = open_one or captures.open_capture
     show_progress, opened = progress_line(), {}
@@ -111,7 +109,7 @@ def _opened(
     return opened, left_out
 
 
-def _spread_lines(figures: Sequence[RunsFigure], runs: Sequence[Path], program: str) -> list[str]:
+def _spread_lines(figures: Sequence[tables.RunsFigure], runs: Sequence[Path], program: str) -> list[str]:
     head = (f"{program}: {counted(len(runs), 'runs')}", "median", "min", "max", "spread", "runs")
     rows = [
         (
@@ -134,7 +132,7 @@ def _spread_lines(figures: Sequence[RunsFigure], runs: Sequence[Path], program: 
     return lines
 
 
-def _cost_lines(cost: Cost) -> list[str]:
+def _cost_lines(cost: tables.Cost) -> list[str]:
     pairs = len(cost.bare.values)
     head = ("cost of profiling", "without nsys", "profiled", "difference")
     row = (tables.PROGRAM_TIME, _text(cost.bare.median), _text(cost.profiled.median), _difference(cost))
@@ -147,7 +145,7 @@ def _cost_lines(cost: Cost) -> list[str]:
     return [*lines, _overlap(cost)] if cost.overlaps else lines
 
 
-def _overlap(cost: Cost) -> str:
+def _overlap(cost: tables.Cost) -> str:
     return (
         f"{tables.PROGRAM_TIME}: {_range(cost.bare.values)} without nsys and "
         f"{_range(cost.profiled.values)} profiled overlap:\n  {_NOISE}."
@@ -158,7 +156,7 @@ def _range(values: Sequence[float]) -> str:
     return f"{_text(min(values))} to {_text(max(values))}"
 
 
-def _difference(cost: Cost) -> str:
+def _difference(cost: tables.Cost) -> str:
     sign = "+" if cost.difference_ns >= 0 else "-"
     return f"{sign}{_text(abs(cost.difference_ns))} ({cost.difference_percent:+.1f} %)"
 

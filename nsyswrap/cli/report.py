@@ -63,12 +63,8 @@ from nsyswrap.render import formats
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nsyswrap.base.errors import UnreadCapture
     from nsyswrap.capture.capture import Capture
     from nsyswrap.cli.report_options import ReportOptions
-    from nsyswrap.render.formats import Content, Document
-    from nsyswrap.reports import ReportRequest
-    from nsyswrap.reports.answer import AnswerLine
     from nsyswrap.reports.table import Table
 
 with lazy_imports():
@@ -207,7 +203,7 @@ class ReportPlan(NamedTuple):
 
     options: ReportOptions
     given: Sequence[Path]
-    requests: Sequence[ReportRequest]
+    requests: Sequence[reports.ReportRequest]
 
     @property
     def shows_screens(self) -> bool:
@@ -256,7 +252,7 @@ def _note_whole_files(options: ReportOptions) -> None:
         note("nsyswrap: --top does not limit the files of --csv")
 
 
-def _note_unchosen_steps(options: ReportOptions, requests: Sequence[ReportRequest]) -> None:
+def _note_unchosen_steps(options: ReportOptions, requests: Sequence[reports.ReportRequest]) -> None:
     if not options.steps or not options.named_reports or _is_setting("steps"):
         return
     names = [request.report.name for request in requests if not request.report.judges_steps]
@@ -266,7 +262,7 @@ def _note_unchosen_steps(options: ReportOptions, requests: Sequence[ReportReques
 
 
 def _write_tables(
-    captures: Mapping[str, Capture], plan: ReportPlan, left_out: Sequence[UnreadCapture]
+    captures: Mapping[str, Capture], plan: ReportPlan, left_out: Sequence[errors.UnreadCapture]
 ) -> None:
     options, requests = plan.options, plan.requests
     if options.writes_in_turn:
@@ -330,7 +326,7 @@ def _show_screens(captures: Iterable[Capture], options: ReportOptions) -> None:
         note_silence(capture, on_screen=not in_file)
 
 
-def _write(document: Document, plan: ReportPlan) -> None:
+def _write(document: formats.Document, plan: ReportPlan) -> None:
     options = plan.options
     if not options.format.has_envelope:
         check_made(document.tables, document.captures)
@@ -365,7 +361,7 @@ def _write(document: Document, plan: ReportPlan) -> None:
         _emit(content, options.output)
 
 
-def _job_text(lines: Iterable[AnswerLine], plan: ReportPlan) -> str:
+def _job_text(lines: Iterable[answer.AnswerLine], plan: ReportPlan) -> str:
     """Return the answer over all ranks; with the command that shows them again, but in a file."""
     options = plan.options
     if not options.output:
@@ -403,7 +399,7 @@ def _write_like_nsys(tables: Iterator[Table], options: ReportOptions, names: Seq
     note(f"wrote {counted(len(names), 'CSV files')} {prefix}_*.csv")
 
 
-def _contents(tables: Iterator[Table], options: ReportOptions) -> Iterator[Content]:
+def _contents(tables: Iterator[Table], options: ReportOptions) -> Iterator[formats.Content]:
     while (table := next(tables, None)) is not None:
         document = formats.Document([_for_program(table, options)])
         contents = options.format.render(document, options.layout).values()
@@ -421,7 +417,7 @@ def _for_program(table: Table, options: ReportOptions) -> Table:
     return dataclasses.replace(first, left_out=table.left_out, notes=(*table.notes, rows))
 
 
-def _write_files(contents: Mapping[str, Content], output: Path) -> None:
+def _write_files(contents: Mapping[str, formats.Content], output: Path) -> None:
     is_file = len(contents) == 1 and output.suffix
     paths.check_target(output)
     for name, content in contents.items():

@@ -17,14 +17,12 @@ from nsyswrap.cli.folders import are_ranks, captures_in, listed
 from nsyswrap.cli.options import opener
 from nsyswrap.cli.output import check_csv_folder, note, terminal_layout
 from nsyswrap.render import formats
-from nsyswrap.render.formats import Format, Layout
 
 if TYPE_CHECKING:
     from nsyswrap.base.units import Rounding, TimeUnit
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.selection import KernelNames, Selection
     from nsyswrap.reports import ReportRequest
-    from nsyswrap.reports.table import Table
 
 with lazy_imports():
     from nsyswrap import reports
@@ -64,7 +62,7 @@ class ReportOptions:
     like_nsys: bool
 
     @cached_property
-    def format(self) -> Format:
+    def format(self) -> formats.Format:
         """The output format."""
         return formats.find_format(self.form)
 
@@ -127,7 +125,7 @@ class ReportOptions:
             names = [name for name in reports.SUMMARIES if name in reports.NSYS or not self.like_nsys]
         return [] if self.by_rank and not names else reports.parse_all(names)
 
-    def arranged(self, table: Table) -> Table:
+    def arranged(self, table: report_table.Table) -> report_table.Table:
         """Return a table with the rows of --match in the order of --sort."""
         return report_table.arranged(table, self.sort, self.match) if self.sort or self.match else table
 
@@ -154,7 +152,7 @@ class ReportOptions:
         return not self.prints_tables or (self.format.one_table and not self.csv_folder)
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> formats.Layout:
         """How tables are laid out."""
         layout = terminal_layout(self.top)
         if layout.top is None and self.by_rank and not self.named_reports and self.form == "text":

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import click
 
@@ -23,9 +23,6 @@ from nsyswrap.cli.folders import listed
 from nsyswrap.cli.help import CommandGroup, option
 from nsyswrap.cli.options import COUNT, newest_capture
 from nsyswrap.cli.output import note, say, terminal_layout, unreadable_noted
-
-if TYPE_CHECKING:
-    from nsyswrap.record.stored_runs import StoredRun
 
 with lazy_imports():
     from nsyswrap.analysis import gpu_operations
@@ -166,7 +163,7 @@ def prune(*, age_s: float | None, keep: int | None, confirmed: bool, everywhere:
         note(f"nsyswrap: {counted(len(runs), 'runs')} to remove, {size}; use --yes to remove")
 
 
-def _remove(runs: Sequence[StoredRun]) -> int:
+def _remove(runs: Sequence[stored_runs.StoredRun]) -> int:
     freed, removed, exit_code = 0, 0, 0
     for run in runs:
         try:
@@ -184,7 +181,7 @@ def _remove(runs: Sequence[StoredRun]) -> int:
     return exit_code
 
 
-def _stored(*, everywhere: bool) -> list[StoredRun]:
+def _stored(*, everywhere: bool) -> list[stored_runs.StoredRun]:
     with unreadable_noted() as skip:
         return stored_runs.stored_runs(None if everywhere else Path.cwd(), skip)
 
@@ -212,7 +209,7 @@ def _short(path: Path) -> str:
     return printable(str(short_path(path, Path.cwd())))
 
 
-def _table(runs: Sequence[StoredRun], *, events: bool = False) -> list[str]:
+def _table(runs: Sequence[stored_runs.StoredRun], *, events: bool = False) -> list[str]:
     """Return the runs as lines of a table. ``events`` adds the number of GPU events, which takes longer.
 
     Programs are shortened to the width of the terminal. The folders at the end stay whole, to be copied.
@@ -235,7 +232,7 @@ def _line(header: Sequence[str], row: Sequence[str], widths: Sequence[int]) -> s
     return _GAP.join(cells).rstrip()
 
 
-def _row(number: int, run: StoredRun, *, events: bool) -> tuple[str, ...]:
+def _row(number: int, run: stored_runs.StoredRun, *, events: bool) -> tuple[str, ...]:
     facts = RunFolder(run.members[0]).read_run() if run.members else {}
     counts = run.states.items()
     words = [(outcome_words(state), n) for state, n in counts]
@@ -246,7 +243,7 @@ def _row(number: int, run: StoredRun, *, events: bool) -> tuple[str, ...]:
     return (*row, *([_events(run)] if events else []), _short(run.path))
 
 
-def _events(run: StoredRun) -> str:
+def _events(run: stored_runs.StoredRun) -> str:
     exports = [member / EXPORT for member in run.members if paths.is_file(member / EXPORT)]
     if run.kind == "batch" or not exports:
         return _UNKNOWN

@@ -31,8 +31,6 @@ from nsyswrap.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.record.program import RunSpec
     from nsyswrap.record.scenarios import Scenario
     from nsyswrap.reports.table import Table
 
@@ -349,7 +347,7 @@ def _build(scenario: Scenario, arguments: tuple[str, ...] = ()) -> tuple[str, ..
     return scenario.build(arguments)
 
 
-def _run(name: str, title: str, spec: RunSpec, *, alone: bool = False) -> None:
+def _run(name: str, title: str, spec: programs.RunSpec, *, alone: bool = False) -> None:
     """Run one program, under nsys unless ``alone``. Raises ScenarioFailed if it does not end well."""
     note(f"{name}: {title}{', without nsys' if alone else ''}")
     if alone:
@@ -406,6 +404,6 @@ def _write_index(folder: Path, outcomes: list[Outcome], sections: list[str]) -> 
     note(f"\nindex       {folder}/{INDEX}\none CSV     {folder}/{name}")
 
 
-def _capture(folder: Path) -> Capture | None:
+def _capture(folder: Path) -> captures.Capture | None:
     """Open the capture of a run folder; None if the program ran without nsys."""
     return captures.open_capture(folder) if paths.exists(folder / EXPORT) else None

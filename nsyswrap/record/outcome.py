@@ -20,7 +20,6 @@ from nsyswrap.base.records import dataclass
 from nsyswrap.base.run_folder import EXPORT, LOG, RECORDING, REPORT, Outcome, Status, free_space_note, is_full
 
 if TYPE_CHECKING:
-    from nsyswrap.record.hooked import HookNotes
     from nsyswrap.record.program import RunSpec
     from nsyswrap.record.supervisor import NsysEnd
 
@@ -59,7 +58,7 @@ class RunEvidence:
     reimport_error: NsyswrapError | None
     work: Path
     unmoved: Sequence[Path]
-    steps: HookNotes
+    steps: hooked.HookNotes
     import_failed: bool = False
     gpu_error: str = ""
 

@@ -21,7 +21,6 @@ from typing import IO
 
 from nsyswrap.base import files, paths
 from nsyswrap.base.errors import OutputError
-from nsyswrap.base.files import ends, shielded
 from nsyswrap.base.run_folder import (
     CONDITIONS,
     DIGEST,
@@ -79,7 +78,7 @@ class WorkFolders:
     def nsys_output(self) -> str:
         """Return what nsys printed, with the final paths of its files."""
         try:
-            raw = ends(self.log, _LOG_END)
+            raw = files.ends(self.log, _LOG_END)
         except OSError:  # the program may have emptied TMPDIR
             raw = b""
         return self.with_final_paths(raw.decode(errors="replace"))
@@ -194,7 +193,7 @@ def start_command_guard(token: str) -> subprocess.Popen[bytes]:
 
 
 def _started(words: Sequence[str | Path], lock: int | None) -> subprocess.Popen[bytes]:
-    with shielded():  # Slurm signals every process of a job, users signal process groups
+    with files.shielded():  # Slurm signals every process of a job, users signal process groups
         return subprocess.Popen(
             [sys.executable, "-I", "-S", guard.__file__, *words, str(-1 if lock is None else lock)],
             stdin=subprocess.PIPE,

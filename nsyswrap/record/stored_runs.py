@@ -20,7 +20,6 @@ from typing import Literal
 from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, OutputError, Unreadable
 from nsyswrap.base.files import LOCK, is_lock_file, is_locked, locked
-from nsyswrap.base.paths import Skip
 from nsyswrap.base.recent_runs import begun_runs, is_rank, is_repeat, repeats_in
 from nsyswrap.base.records import dataclass
 from nsyswrap.base.run_facts import batch_of
@@ -126,7 +125,7 @@ class StoredRun:
         return freed, list(_left(self))
 
 
-def stored_runs(here: Path | None, skip: Skip = paths.ignore) -> list[StoredRun]:
+def stored_runs(here: Path | None, skip: paths.Skip = paths.ignore) -> list[StoredRun]:
     """Return the runs begun in ``here`` or below, newest first; None: all that the index knows.
 
     ``skip`` is called for a folder that may not be entered.

@@ -19,7 +19,6 @@ from nsyswrap.base import paths
 from nsyswrap.base.errors import OutputError, Unavailable
 from nsyswrap.base.files import head, replacing, temporary_folder, write
 from nsyswrap.render.formats import csv, parquet
-from nsyswrap.render.formats.csv import guarded, quoted
 from nsyswrap.reports import SUMMARIES
 from nsyswrap.reports.nsys.cuda_gpu_kern_sum import SCHEMA as KERNELS
 from nsyswrap.reports.runs.combinations import MACHINE, combinations, key_of, runs_of, setup_of
@@ -153,7 +152,7 @@ def _values(run: RecordedRun, report: str, summary: ReportSummary, *, safe: bool
     """
 
     def cell(text: str) -> str:
-        return quoted(_SPECIAL, guarded(text) if safe else text)
+        return csv.quoted(_SPECIAL, csv.guarded(text) if safe else text)
 
     front = f"{cell(run.label)},{'' if run.rank is None else run.rank},{report}"
     for row, values in enumerate(zip(*summary.values, strict=True)):

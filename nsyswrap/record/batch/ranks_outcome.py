@@ -50,7 +50,6 @@ from nsyswrap.base.run_folder import (
 from nsyswrap.base.sqlite import quoted, read_only, tables_of
 from nsyswrap.base.version import version, version_at_once
 from nsyswrap.record import attached
-from nsyswrap.record.attached import CommandEnd
 from nsyswrap.record.batch.executors import SchedulerJob
 from nsyswrap.record.batch.launchers import (
     INPUT_VARIABLE,
@@ -100,7 +99,7 @@ def profiled_ranks(spec: TaskSpec) -> tuple[int, ...]:
     return tuple(range(spec.ntasks)) if spec.profiled_ranks is None else spec.profiled_ranks
 
 
-def judge(spec: TaskSpec, folder: Path, name: str, ended: CommandEnd) -> Status:
+def judge(spec: TaskSpec, folder: Path, name: str, ended: attached.CommandEnd) -> Status:
     """Return the outcome of a run of several ranks, or of a command with its own nsys.
 
     The run is done only if each profiled rank has a capture that is not empty where it should not be.

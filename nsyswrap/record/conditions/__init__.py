@@ -15,7 +15,6 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nsyswrap.base import paths
 from nsyswrap.base.files import head, typed
@@ -23,9 +22,6 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import is_python
 from nsyswrap.base.run_tool import run_tool
 from nsyswrap.record import proc
-
-if TYPE_CHECKING:
-    from nsyswrap.base.run_facts import Host
 
 with lazy_imports():  # used when the program has ended
     from nsyswrap.base import run_facts
@@ -80,7 +76,7 @@ def load_average() -> tuple[float, ...]:
     return ()
 
 
-def describe_host(load_before: tuple[float, ...]) -> Host:
+def describe_host(load_before: tuple[float, ...]) -> run_facts.Host:
     """Return the facts on this machine after a run."""
     cores = os.sched_getaffinity(0)
     nodes = set()

@@ -18,7 +18,6 @@ from nsyswrap.base.nsys.find import Nsys
 from nsyswrap.base.records import dataclass
 from nsyswrap.record import gpus, outcome, proc
 from nsyswrap.record.conditions import file_system_of, is_network, mounts
-from nsyswrap.record.gpus import NO_LIBRARY, Devices
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - nsys has its semaphores there
 _LEAST_ROOM = 100e6  # bytes
@@ -38,7 +37,7 @@ _UNRESTRICT = (
 )
 # Error of cuInit -> the command that cures it or shows the cause.
 CURES = {
-    NO_LIBRARY: "lspci | grep -i nvidia && sudo apt-get install nvidia-driver libcuda1  # Debian",
+    gpus.NO_LIBRARY: "lspci | grep -i nvidia && sudo apt-get install nvidia-driver libcuda1  # Debian",
     34: "ldconfig -p | grep libcuda.so; echo $LD_LIBRARY_PATH",
     802: "sudo systemctl start nvidia-fabricmanager",
     803: "sudo reboot",
@@ -251,7 +250,7 @@ class Gpus:
     is named in the environment. ``restricted``: counters are for administrators only; None: not known.
     """
 
-    devices: Devices
+    devices: gpus.Devices
     visible: str | None = None
     mps: bool = False
     restricted: bool | None = None
@@ -302,14 +301,14 @@ def _gpu_cure(gpu_facts: Gpus, system: System) -> str:
     code = gpu_facts.devices.error_code
     if code in _NO_DEVICE and gpu_facts.visible is not None:
         return "unset CUDA_VISIBLE_DEVICES"
-    if code in (NO_LIBRARY, *_NO_DEVICE) and system.container in _CONTAINER_CURES:
+    if code in (gpus.NO_LIBRARY, *_NO_DEVICE) and system.container in _CONTAINER_CURES:
         return _CONTAINER_CURES[system.container]
-    if code in (NO_LIBRARY, *_NO_DEVICE) and system.is_wsl:
+    if code in (gpus.NO_LIBRARY, *_NO_DEVICE) and system.is_wsl:
         return _WSL_CURE
     return CURES.get(code, _LOOK)
 
 
-def _driver(devices: Devices, nsys: Nsys | None) -> Check:
+def _driver(devices: gpus.Devices, nsys: Nsys | None) -> Check:
     subject = "driver"
     if devices.error:
         return Check("unknown", subject, _NO_GPU)
@@ -328,7 +327,7 @@ def _driver(devices: Devices, nsys: Nsys | None) -> Check:
     return Check("ok", subject, f"{text}, which nsys {release} and newer support")
 
 
-def _mig(devices: Devices) -> Check:
+def _mig(devices: gpus.Devices) -> Check:
     if devices.mig is None:
         return Check("unknown", "MIG", _NO_GPU if devices.error else "the driver did not answer")
     if devices.mig:

@@ -30,7 +30,6 @@ from nsyswrap.render.formats.text import heading
 from nsyswrap.reports import find_report, summary
 from nsyswrap.reports.figures import SentenceFigure
 from nsyswrap.reports.make import MadeReports, combine
-from nsyswrap.reports.summary import SummaryScreen
 from nsyswrap.reports.table import Column, Report, Table, Values
 
 # The tables that take columns which are freed as soon as the summary is made; None: with all rows.
@@ -47,7 +46,7 @@ def selection_text(capture: Capture) -> str:
     return capture.selected if whole else selection.criteria(capture.window) if selection.narrows else ""
 
 
-def _without_paths(screen: SummaryScreen) -> SummaryScreen:
+def _without_paths(screen: summary.SummaryScreen) -> summary.SummaryScreen:
     return replace(
         screen,
         ending=without_folders(screen.ending),

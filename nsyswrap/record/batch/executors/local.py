@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from nsyswrap.record.batch.executors import BatchRequest, OnProgress
-    from nsyswrap.record.batch.folder import Batch, RunState
 
 with lazy_imports():  # --help needs none of these
     from nsyswrap.base import files, run_folder
@@ -66,7 +65,7 @@ class _LocalExecutor(Executor):
         advice = "nsyswrap: the interrupted runs wrote their reports; use the same command to run the rest"
         return Interruption(received[0], advice) if received else None
 
-    def wait(self, batch: Batch, on_progress: OnProgress) -> Interruption | None:
+    def wait(self, batch: folder.Batch, on_progress: OnProgress) -> Interruption | None:
         states = batch.survey()
         if any(state.claim and state.claim.job for state in states.values() if state.state == "running"):
             return None  # the jobs of a scheduler
@@ -76,7 +75,7 @@ class _LocalExecutor(Executor):
         advice = "nsyswrap: the runs continue; use the same command to wait for them"
         return Interruption(received[0], advice) if received else None
 
-    def cancel(self, batch: Batch) -> int:
+    def cancel(self, batch: folder.Batch) -> int:
         """End runs that a killed batch left running. A living batch ends its own runs."""
         if files.holder_here(batch.folder):
             return 0
@@ -109,8 +108,8 @@ class _LocalBatch:
     ends, once it does for that.
     """
 
-    batch: Batch
-    states: dict[int, RunState]
+    batch: folder.Batch
+    states: dict[int, folder.RunState]
     on_progress: OnProgress
     received: list[signal.Signals]
     needs: Mapping[int, int] = field(default_factory=dict)
@@ -121,7 +120,7 @@ class _LocalBatch:
     running: list[_Running] = field(default_factory=list)
     forwarded: int = 0
 
-    def update(self, state: RunState) -> None:
+    def update(self, state: folder.RunState) -> None:
         self.states[state.number] = state
         self.on_progress(self.states, "")
 
@@ -172,7 +171,7 @@ def _has_room(local: _LocalBatch, number: int) -> bool:
     return not local.running if local.free is None else len(local.free) >= local.needs.get(number, 1)
 
 
-def _start(batch: Batch, number: int, gpus: str) -> subprocess.Popen[bytes]:
+def _start(batch: folder.Batch, number: int, gpus: str) -> subprocess.Popen[bytes]:
     path = batch.run_folder(number)
     environment = {**os.environ, **({"CUDA_VISIBLE_DEVICES": gpus} if gpus else {})}
     with os.fdopen(run_folder.existing(path).open(run_folder.TASK_LOG), "ab") as log:

@@ -13,7 +13,6 @@ from nsyswrap.base.errors import PlanError, UsageError
 from nsyswrap.base.run_folder import Share, program_word
 from nsyswrap.record import scenarios
 from nsyswrap.record.batch import executors
-from nsyswrap.record.batch.executors import Executor
 from nsyswrap.record.batch.plan.expand import (
     REPEAT,
     RUN_FOLDER,
@@ -131,7 +130,7 @@ def checked_settings(settings: Mapping[str, Sequence[str]], where: str) -> dict[
     return checked
 
 
-def _with_table() -> dict[str, Executor]:
+def _with_table() -> dict[str, executors.Executor]:
     return {name: one for name, one in executors.by_name().items() if one.settings_help}
 
 

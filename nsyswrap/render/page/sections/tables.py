@@ -17,7 +17,6 @@ from nsyswrap.base.text import counted, shorten, shorten_all
 from nsyswrap.base.units import Unit, duration, human, percent
 from nsyswrap.capture.capture import Capture
 from nsyswrap.render import colors
-from nsyswrap.render.colors import LAUNCHES, kernel_color
 from nsyswrap.render.page.html import (
     NAME_WIDTH,
     Markup,
@@ -121,7 +120,7 @@ def _table(edges: NDArray[Any], repeat: NDArray[Any], first: NDArray[Any]) -> Ta
 
 
 def _histogram(subject: Subject, label: str, table: Table) -> Markup:
-    parts = {kind: np.asarray(table.data[kind]) for kind in LAUNCHES}
+    parts = {kind: np.asarray(table.data[kind]) for kind in colors.LAUNCHES}
     counts = ", ".join(_launches(kind, int(part.sum())) for kind, part in parts.items())
     halves = (_half(kind, part, table) for kind, part in parts.items() if part.any())
     drawing = element("div", *halves, _axis(table), class_="histogram")
@@ -144,10 +143,10 @@ def _half(kind: str, counts: NDArray[Any], table: Table) -> Markup:
         place |= {"y": f"{_HEIGHT - height:.1f}", "height": f"{height:.1f}"}
         if count:
             text = f"{duration(low)} to {duration(high)}: {_launches(kind, count)}"
-            drawn.append(element("g", element("title", text), *filled(LAUNCHES[kind], **place)))
+            drawn.append(element("g", element("title", text), *filled(colors.LAUNCHES[kind], **place)))
     text = f"{kind} launches, tallest bar: {most:,}"
     svg = element("svg", *drawn, class_="columns", height=str(_HEIGHT), role="img", aria_label=text)
-    caption = element("figcaption", swatch(LAUNCHES[kind]), text)
+    caption = element("figcaption", swatch(colors.LAUNCHES[kind]), text)
     return element("figure", caption, svg)
 
 
@@ -246,7 +245,7 @@ def _first(subject: Subject, label: str, table: Table) -> Markup:
     for row in rows:
         name, share = str(row["name"]), row["total_ns"] / window_ns
         kind = classify(name, subject.captures[label].view.classes)
-        style = kernel_color(kind)
+        style = colors.kernel_color(kind)
         texts = (
             kernel_name(name, names[name]),
             element("div", single_bar(min(share, 1.0), style), element("span", percent(100 * share))),

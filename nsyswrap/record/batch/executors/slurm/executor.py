@@ -19,7 +19,6 @@ from nsyswrap.base.errors import OutputError, Unavailable
 from nsyswrap.base.run_folder import BATCH, make_folder, share_of
 from nsyswrap.record.batch.executors import EMPTY_ADVICE
 from nsyswrap.record.batch.executors.slurm import commands, jobs, submission
-from nsyswrap.record.batch.executors.slurm.commands import as_text, in_words, indexes, job_list, why_never
 from nsyswrap.record.batch.executors.slurm.jobs import (
     Array,
     in_queue,
@@ -196,7 +195,7 @@ def _until_all_ended(slurm: _SlurmBatch, on_progress: OnProgress) -> None:
     pause = Pause()
     while True:
         _submit(slurm)
-        ids = job_list(slurm.ids) if slurm.ids else ""
+        ids = commands.job_list(slurm.ids) if slurm.ids else ""
         on_progress(_states_to_show(slurm), ": ".join(filter(None, (ids, slurm.note))))
         if not slurm.left and not _at_work(slurm):
             break
@@ -213,7 +212,7 @@ def _wait_for_collecting(slurm: _SlurmBatch, on_progress: OnProgress) -> None:
     job, pause = slurm.jobs.collect, Pause()
     while job and not slurm.refusal:
         found = [one for one in commands.jobs() if one.id == job and one.state != "COMPLETING"]
-        if not found or why_never(found[0].reason):
+        if not found or commands.why_never(found[0].reason):
             return
         on_progress(slurm.states, f"waiting for job {job}, which collects")
         time.sleep(pause.seconds())
@@ -242,7 +241,7 @@ def _remember_unknown_jobs(slurm: _SlurmBatch) -> None:
     for job in {job.id for job in slurm.queued.values()} - known:
         numbers = [number for number, one in slurm.queued.items() if one.id == job]
         offset = int(slurm.queued[numbers[0]].mark.rpartition(":")[2])
-        array = Array(job, offset, as_text(number - offset for number in numbers))
+        array = Array(job, offset, commands.as_text(number - offset for number in numbers))
         slurm.write(jobs=(*slurm.jobs.jobs, array))
 
 
@@ -290,7 +289,7 @@ def _submit_array(slurm: _SlurmBatch, most: int) -> None:
     left = (*([rest] if rest else []), *slurm.jobs.left[1:])
     slurm.write(jobs=(*slurm.jobs.jobs, replace(job_array, job=job)), left=left)
     slurm.began |= set(job_array.numbers)
-    waiting = commands.QueuedJob(job, indexes(job_array.tasks), "PENDING", "None", "")
+    waiting = commands.QueuedJob(job, commands.indexes(job_array.tasks), "PENDING", "None", "")
     slurm.queued |= dict.fromkeys(job_array.numbers, waiting)
     slurm.states = {**slurm.states, **{n: with_job(slurm.states[n], waiting) for n in job_array.numbers}}
 
@@ -309,7 +308,7 @@ def _poll(slurm: _SlurmBatch) -> None:
                 return
             time.sleep(_FIRST_POLL_S)
     slurm.states = jobs.states(slurm.batch, slurm.queued, slurm.states)
-    slurm.note = in_words(set(slurm.queued.values()))
+    slurm.note = commands.in_words(set(slurm.queued.values()))
     _leave_out_queued(slurm)
     if not paths.exists(slurm.batch.folder / BATCH):
         raise OutputError(
@@ -325,7 +324,7 @@ def _leave_out_queued(slurm: _SlurmBatch) -> None:
     for part in slurm.jobs.left:
         numbers = [n for n in part.numbers if n in slurm.states and n not in busy]
         if numbers := [n for n in numbers if slurm.states[n].state != "done"]:
-            kept.append(replace(part, tasks=as_text(n - part.offset for n in numbers)))
+            kept.append(replace(part, tasks=commands.as_text(n - part.offset for n in numbers)))
     slurm.write(left=tuple(kept))
 
 
@@ -340,11 +339,11 @@ def _at_work(slurm: _SlurmBatch) -> bool:
 def _give_up_on_final(slurm: _SlurmBatch) -> None:
     """Cancel jobs that will never start, once their reason has stood for two polls. Submit no more runs."""
     waiting = {job for job in slurm.queued.values() if job.state == "PENDING"}
-    final = {(job.id, job.reason): (job, why) for job in waiting if (why := why_never(job.reason))}
+    final = {(job.id, job.reason): (job, why) for job in waiting if (why := commands.why_never(job.reason))}
     slurm.never = {key: slurm.never.get(key, 0) + 1 for key in final}
     for key, (job, (meaning, advice)) in final.items():
         if slurm.never[key] >= _POLLS_UNTIL_FINAL:
-            commands.cancel([f"{job.id}_[{as_text(job.tasks)}]"], waiting_only=True)
+            commands.cancel([f"{job.id}_[{commands.as_text(job.tasks)}]"], waiting_only=True)
             slurm.refusal = Unavailable(f"job {job.id} can never start: {meaning}", advice)
             slurm.write(left=())
 

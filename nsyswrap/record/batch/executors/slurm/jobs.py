@@ -15,7 +15,6 @@ from nsyswrap.base.records import dataclass
 from nsyswrap.base.run_folder import BATCH, RUNS, Status, existing
 from nsyswrap.base.text import counted
 from nsyswrap.record.batch.executors.slurm import commands
-from nsyswrap.record.batch.executors.slurm.commands import indexes, spans
 from nsyswrap.record.batch.executors.slurm.script import FOLDER
 from nsyswrap.record.batch.folder import ENDED, Batch, RunState, State, read_state
 from nsyswrap.record.batch.launchers import MORE_MEMORY, lacked_memory
@@ -46,11 +45,11 @@ class Array:
     @property
     def numbers(self) -> list[int]:
         """The numbers of its runs."""
-        return [self.offset + task for task in indexes(self.tasks)]
+        return [self.offset + task for task in commands.indexes(self.tasks)]
 
     def __post_init__(self) -> None:
         """Raise ValueError for more tasks than a batch has runs."""
-        if sum(map(len, spans(self.tasks))) > _MOST_TASKS:
+        if sum(map(len, commands.spans(self.tasks))) > _MOST_TASKS:
             raise ValueError(f"too many tasks: {self.tasks}")
 
 

@@ -21,10 +21,8 @@ from nsyswrap.base.run_folder import existing
 from nsyswrap.base.text import printable
 from nsyswrap.record.batch.executors import BatchRequest, Blocks
 from nsyswrap.record.batch.executors.slurm import commands, script
-from nsyswrap.record.batch.executors.slurm.commands import array, as_text, indexes, sbatch_command
 from nsyswrap.record.batch.executors.slurm.groups import NAME, SubmissionGroup, grouped, groups, long_name
 from nsyswrap.record.batch.executors.slurm.jobs import Array, Jobs, mark_of
-from nsyswrap.record.batch.executors.slurm.script import FOLDER, collect_script, job_script, max_running
 from nsyswrap.record.batch.folder import Batch, Pause
 from nsyswrap.record.batch.plan.expand import Plan
 from nsyswrap.record.batch.plan.toml_table import as_toml
@@ -77,7 +75,7 @@ def try_options(plan: Plan, to_run: Callable[[], Sequence[TaskSpec]]) -> None:
 
 def _tried(plan: Plan, group: SubmissionGroup) -> str | None:
     nowhere = Batch(Path(), plan.name, "", {})
-    return commands.refusal(job_script(nowhere, plan, group=group))
+    return commands.refusal(script.job_script(nowhere, plan, group=group))
 
 
 def _faults(plan: Plan, group: SubmissionGroup) -> Iterator[_Fault]:
@@ -123,14 +121,14 @@ def planned_jobs(request: BatchRequest, numbers: Sequence[int], array_size: int)
             _array(same, same[0] // array_size * array_size, by_number[same[0]]) for same in arrays.values()
         ),
         folder=str(request.batch.folder.absolute()),
-        max_running=max_running(request),
+        max_running=script.max_running(request),
         stop_after_empty=request.plan.stop_after_empty,
     )
 
 
 def _array(numbers: Sequence[int], offset: int, group: SubmissionGroup) -> Array:
     given = {long_name(key): value for key, value in group.options.items()}
-    tasks = as_text(number - offset for number in numbers)
+    tasks = commands.as_text(number - offset for number in numbers)
     return Array("", offset, tasks, f"job-{numbers[0]}.sh", str(given.get("dependency", "")))
 
 
@@ -144,24 +142,24 @@ def limits_or_usual() -> tuple[commands.ClusterLimits, str]:
 
 def write_scripts(request: BatchRequest, jobs: Jobs) -> None:
     """Write the scripts of the arrays that are left to submit, and of the job that collects."""
-    folder = existing(request.batch.folder.absolute() / FOLDER)
+    folder = existing(request.batch.folder.absolute() / script.FOLDER)
     for one, text in job_scripts(request, jobs):
         folder.write(one.script, text)
-    folder.write(COLLECT, collect_script(request.batch, request.plan))
+    folder.write(COLLECT, script.collect_script(request.batch, request.plan))
 
 
 def job_scripts(request: BatchRequest, jobs: Jobs) -> Iterator[tuple[Array, str]]:
     """Yield the arrays that are left to submit, each with the text of its script."""
     by_number = groups(request.plan, request.batch)
     for one in jobs.left:
-        yield one, job_script(request.batch, request.plan, one.offset, by_number[one.numbers[0]])
+        yield one, script.job_script(request.batch, request.plan, one.offset, by_number[one.numbers[0]])
 
 
 def array_command(batch: Batch, jobs: Jobs, job_array: Array, after: Iterable[str] = ()) -> list[str]:
     """Return the command that submits an array. With a limit of runs it waits for jobs ``after``."""
-    tasks = array(indexes(job_array.tasks), jobs.max_running)
+    tasks = commands.array(commands.indexes(job_array.tasks), jobs.max_running)
     dependency = _dependency(job_array.dependency, after) if jobs.max_running else ""
-    return sbatch_command(
+    return commands.sbatch_command(
         _folder(batch) / job_array.script, mark_of(batch, job_array.offset), tasks, dependency
     )
 
@@ -169,7 +167,7 @@ def array_command(batch: Batch, jobs: Jobs, job_array: Array, after: Iterable[st
 def collect_command(batch: Batch, after: Iterable[str]) -> list[str]:
     """Return the command that submits the job that collects once the jobs ``after`` have ended."""
     mark = f"nsyswrap:{batch.id}:collect"
-    return sbatch_command(_folder(batch) / COLLECT, mark, dependency=_dependency("", after))
+    return commands.sbatch_command(_folder(batch) / COLLECT, mark, dependency=_dependency("", after))
 
 
 def can_follow(job_array: Array) -> bool:
@@ -194,14 +192,14 @@ def write_by_hand(batch: Batch, jobs: Jobs, *, collects: bool) -> Path:
     """Write submit.sh and return its path."""
     folder = existing(_folder(batch))
     folder.write(BY_HAND, by_hand(batch, jobs, collects=collects))
-    return batch.folder / FOLDER / BY_HAND
+    return batch.folder / script.FOLDER / BY_HAND
 
 
 def part_of(job_array: Array, most: int) -> tuple[Array, Array | None]:
     """Return an array of at most so many of these tasks, and one of the others."""
-    tasks = indexes(job_array.tasks)
-    rest = replace(job_array, tasks=as_text(tasks[most:])) if len(tasks) > most else None
-    return replace(job_array, tasks=as_text(tasks[:most])), rest
+    tasks = commands.indexes(job_array.tasks)
+    rest = replace(job_array, tasks=commands.as_text(tasks[most:])) if len(tasks) > most else None
+    return replace(job_array, tasks=commands.as_text(tasks[:most])), rest
 
 
 def _typed(name: str, command: Sequence[str]) -> list[str]:
@@ -218,7 +216,7 @@ def _dependency(planned: str, after: Iterable[str]) -> str:
 
 
 def _folder(batch: Batch) -> Path:
-    return batch.folder.absolute() / FOLDER
+    return batch.folder.absolute() / script.FOLDER
 
 
 # Digests of captures, made by a job array: for `collect`, whose machine need not read the captures.
