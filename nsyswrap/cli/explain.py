@@ -67,7 +67,6 @@ def _reports_of(capture: Capture) -> list[str]:
 
 
 def _collect(report: Report, capture: Capture) -> str:
-    """Return the events a report lacks, and the command that collects them."""
     kinds = [[schema.EVENTS[kind] for kind in group] for group in report.lacks(capture)]
     lacking = " and ".join(" or ".join(events.title for events in group) for group in kinds)
     return f"{lacking}: {schema.collecting(*(group[0] for group in kinds))}"

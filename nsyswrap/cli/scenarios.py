@@ -405,5 +405,4 @@ def _write_index(folder: Path, outcomes: list[Outcome], sections: list[str]) -> 
 
 
 def _capture(folder: Path) -> captures.Capture | None:
-    """Open the capture of a run folder; None if the program ran without nsys."""
     return captures.open_capture(folder) if paths.exists(folder / EXPORT) else None

@@ -358,5 +358,4 @@ class Pause:
 
 
 def _cpu_s() -> float:
-    """Return the CPU time of this process and its ended children, in seconds."""
     return sum(os.times()[:4])

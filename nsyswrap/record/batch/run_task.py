@@ -199,7 +199,6 @@ def _run_in_job(
 
 
 def _filled(spec: TaskSpec, folder: Path) -> TaskSpec:
-    """Return the spec with the path of its run folder where the plan has a placeholder."""
     command = tuple(word.replace(RUN_DIR, str(folder)) for word in spec.command)
     env = {name: value.replace(RUN_DIR, str(folder)) for name, value in spec.options.env.items()}
     return replace(spec, command=command, options=replace(spec.options, env=env))

@@ -69,7 +69,6 @@ def _without_repeated_verdicts(tables: Iterable[Table]) -> Iterator[Table]:
 
 
 def _columns_left_out(left_out_of: Sequence[int], whole: str, width: int) -> list[Line]:
-    """Return the line on the columns that do not fit, of one table or of several."""
     [*_, hidden], tables = left_out_of, len(left_out_of)
     what = f"{counted(hidden, 'columns')} left out for width"
     if tables > 1:

@@ -207,7 +207,6 @@ def _without_change(history: History, series: Series) -> str:
 
 
 def _presence(history: History, series: Series) -> Iterator[str]:
-    """Yield since when or until when a row exists, if that is not always."""
     there = [number for number, total in enumerate(series.total_ns) if total]
     if there and there[0] > 0:
         yield f"first seen at {history.points[there[0]].label}"

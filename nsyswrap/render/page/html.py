@@ -494,7 +494,6 @@ def clipped(text: str, length: int) -> str:
 
 
 def _classes(column: Column) -> str:
-    """Return the CSS classes of a column: text or figure, and how soon a narrow screen hides it."""
     kind = "text" if column.unit is Unit.TEXT else "figure"
     if column.drop_order > _DETAIL:
         return f"{kind} detail"

@@ -98,7 +98,6 @@ class CaptureLanes:
         self._ranks = {} if label else _ranks(self._capture)
 
     def _known(self, key: object, make: Callable[[], Track]) -> int:
-        """Return the track with this key; make it when it is first asked for."""
         if key not in self._tracks:
             self._tracks[key] = self.lanes.add(make())
         return self._tracks[key]

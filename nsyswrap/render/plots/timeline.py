@@ -444,7 +444,6 @@ def _title(data: Mapping[str, Timeline]) -> str:
 
 
 def _part_text(data: Mapping[str, Timeline]) -> str:
-    """Return the time that the percentages are of; several if the captures differ."""
     scopes = dict.fromkeys(one.scope for one in data.values() if one.busy_percent)
     return " or ".join(scopes) if len(scopes) <= _MOST_PARTS else "drawn"
 

@@ -276,7 +276,6 @@ class RunsEntry:
 
     @cached_property
     def _templates(self) -> dict[str, Template]:
-        """The texts in which parameters can stand."""
         own = (*self.command, *self._nvcc, *self.arguments, *self._env.values())
         words = (*own, *self.launch.words, *self._texts_of_settings())
         return {word: Template(word) for word in words}

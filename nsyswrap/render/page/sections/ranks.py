@@ -244,7 +244,6 @@ def by_step(job: RankJob) -> Markup:
 
 
 def _compared(job: RankJob, every: Sequence[RankedRanges]) -> RankedRanges | None:
-    """Return the steps that the answer is about, else the ranges that tell most."""
     judged = judged_steps(job)
     if judged is None:
         return most_telling(every)

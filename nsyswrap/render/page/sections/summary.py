@@ -315,7 +315,6 @@ def _curve(name: str, unit: str, seconds: NDArray[Any], values: NDArray[Any]) ->
 
 
 def _thinned(values: NDArray[Any]) -> NDArray[Any]:
-    """Return the mean of equal parts, at most _MOST_POINTS."""
     parts = np.array_split(values, min(len(values), _MOST_POINTS))
     return np.array([part.mean() for part in parts])
 

@@ -294,7 +294,6 @@ def _modules(subject: Subject, label: str) -> Mapping[str, str]:
 
 
 def _module_header(modules: Mapping[str, str]) -> str:
-    """Return the header of the modules: where they are not known, how to record them."""
     if not modules:
         return "Module (not recorded; profile --modules)"
     outside = any(text.startswith((NO_RANGE, _AUTOGRAD)) for text in modules.values())

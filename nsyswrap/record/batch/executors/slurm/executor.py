@@ -19,14 +19,6 @@ from nsyswrap.base.errors import OutputError, Unavailable
 from nsyswrap.base.run_folder import BATCH, make_folder, share_of
 from nsyswrap.record.batch.executors import EMPTY_ADVICE
 from nsyswrap.record.batch.executors.slurm import commands, jobs, submission
-from nsyswrap.record.batch.executors.slurm.jobs import (
-    Array,
-    in_queue,
-    is_cancelled,
-    with_job,
-    working_elsewhere,
-    write_jobs,
-)
 from nsyswrap.record.batch.executors.slurm.script import FOLDER
 from nsyswrap.record.batch.folder import ENDED, Pause, RunState, without_gpu_work
 
@@ -82,7 +74,7 @@ class _SlurmBatch:
         changed = replace(self.jobs, **changes)
         if changed != self.jobs:
             self.jobs = changed
-            write_jobs(self.batch, changed)
+            jobs.write_jobs(self.batch, changed)
 
 
 def run_all(request: BatchRequest, numbers: Sequence[int], on_progress: OnProgress) -> None:
@@ -138,7 +130,7 @@ def write(request: BatchRequest, numbers: Sequence[int], limits: commands.Cluste
     _prepare(request.batch)
     planned = submission.planned_jobs(request, numbers, limits.array_size)
     submission.write_scripts(request, planned)
-    write_jobs(request.batch, replace(planned, jobs=jobs.read_jobs(request.batch).jobs, left=()))
+    jobs.write_jobs(request.batch, replace(planned, jobs=jobs.read_jobs(request.batch).jobs, left=()))
     collects = bool(request.options["collect_after"])
     return submission.write_by_hand(request.batch, planned, collects=collects)
 
@@ -150,15 +142,15 @@ def _planned(request: BatchRequest, numbers: Sequence[int]) -> _SlurmBatch:
     before = jobs.read_jobs(request.batch)
     slurm = _begun(request.batch, replace(planned, jobs=before.jobs, collect=before.collect), limits)
     submission.write_scripts(request, planned)
-    write_jobs(slurm.batch, slurm.jobs)
+    jobs.write_jobs(slurm.batch, slurm.jobs)
     slurm.wanted = frozenset(numbers)
     return slurm
 
 
 def _begun(batch: Batch, known: jobs.Jobs, limits: commands.ClusterLimits | None = None) -> _SlurmBatch:
     """Return the batch as it is in the queue. Raises OutputError if its jobs work in another folder."""
-    queued = in_queue(batch)
-    if queued and (other := working_elsewhere(batch)):
+    queued = jobs.in_queue(batch)
+    if queued and (other := jobs.working_elsewhere(batch)):
         cancel = f"`nsyswrap batch cancel {shlex.quote(str(batch.folder))}`"
         raise OutputError(
             f"{batch.folder} was moved or copied: its jobs in Slurm's queue work in {other}",
@@ -181,7 +173,7 @@ def _sigterm_interrupts(batch: Batch) -> Iterator[None]:
     """Make SIGTERM a KeyboardInterrupt, except after `batch cancel`, when running jobs still have to end."""
 
     def interrupt(number: int, _: FrameType | None) -> None:
-        if not is_cancelled(batch):
+        if not jobs.is_cancelled(batch):
             raise KeyboardInterrupt(signal.Signals(number))
 
     before = signal.signal(signal.SIGTERM, interrupt)
@@ -241,7 +233,7 @@ def _remember_unknown_jobs(slurm: _SlurmBatch) -> None:
     for job in {job.id for job in slurm.queued.values()} - known:
         numbers = [number for number, one in slurm.queued.items() if one.id == job]
         offset = int(slurm.queued[numbers[0]].mark.rpartition(":")[2])
-        array = Array(job, offset, commands.as_text(number - offset for number in numbers))
+        array = jobs.Array(job, offset, commands.as_text(number - offset for number in numbers))
         slurm.write(jobs=(*slurm.jobs.jobs, array))
 
 
@@ -249,7 +241,7 @@ def _submit(slurm: _SlurmBatch) -> None:
     """Submit as many of the runs left as there is room for. ``note`` says why others are left."""
     if not slurm.queued:
         slurm.capacity = slurm.room
-    while slurm.left and not is_cancelled(slurm.batch):
+    while slurm.left and not jobs.is_cancelled(slurm.batch):
         part, most = slurm.jobs.left[0], _room(slurm)
         if most == 0:
             return
@@ -266,7 +258,7 @@ def _submit(slurm: _SlurmBatch) -> None:
                 raise
             slurm.note = error.message  # there may be room when other jobs have ended
             return
-    if is_cancelled(slurm.batch):
+    if jobs.is_cancelled(slurm.batch):
         slurm.write(left=())
 
 
@@ -291,7 +283,7 @@ def _submit_array(slurm: _SlurmBatch, most: int) -> None:
     slurm.began |= set(job_array.numbers)
     waiting = commands.QueuedJob(job, commands.indexes(job_array.tasks), "PENDING", "None", "")
     slurm.queued |= dict.fromkeys(job_array.numbers, waiting)
-    slurm.states = {**slurm.states, **{n: with_job(slurm.states[n], waiting) for n in job_array.numbers}}
+    slurm.states = {**slurm.states, **{n: jobs.with_job(slurm.states[n], waiting) for n in job_array.numbers}}
 
 
 def _poll(slurm: _SlurmBatch) -> None:
@@ -299,7 +291,7 @@ def _poll(slurm: _SlurmBatch) -> None:
     silent_since: float | None = None
     while True:
         try:
-            slurm.queued = in_queue(slurm.batch)
+            slurm.queued = jobs.in_queue(slurm.batch)
             break
         except Unavailable as error:
             silent_since = silent_since or time.monotonic()
