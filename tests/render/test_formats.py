@@ -372,7 +372,7 @@ def test_no_recorded_copy_or_cause_or_call_is_cut_at_80_columns(name: str) -> No
 
 def test_files_for_programs_keep_the_names_of_nsys(tmp_path: Path) -> None:
     table = migrating(tmp_path).report("memcpy_bandwidth")
-    for content in (*csv.render([table]).values(), *json.render([table]).values()):
+    for content in (*csv.render([table]).values(), json.as_one([table])):
         assert "[CUDA memcpy Unified Host-to-Device]" in content
         assert "H2D" not in content
 

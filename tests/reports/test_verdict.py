@@ -53,7 +53,7 @@ def test_csv_holds_rows_alone(table: Table) -> None:
 
 
 def test_json_and_parquet_carry_it(table: Table) -> None:
-    content = json_format.render([table])["kernels.json"]
+    content = json_format.as_one([table])
     assert json.loads(content)["reports"][0]["verdict"] == VERDICT
     metadata = pq.read_schema(io.BytesIO(parquet.render([table])["kernels.parquet"])).metadata
     assert metadata[b"nsyswrap.verdict"].decode() == VERDICT

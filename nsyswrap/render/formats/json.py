@@ -25,11 +25,6 @@ _OF_UNREAD = ("label", "path", "reason", "exit_code")
 VERSION = 4  # raised with every key that is added, removed or changes its meaning, once in a release
 
 
-def render(tables: Iterable[Table]) -> dict[str, str]:
-    """Return ``{<report>.json: text}``, each with an envelope of its own."""
-    return {f"{table.label}.json": as_one([table]) for table in tables}
-
-
 def as_one(tables: Sequence[Table], **about: Any) -> str:
     """Return what ``envelope`` yields for these tables. ``about`` are other fields of the document."""
     return b"".join(envelope(Document(tables, **about))).decode()
