@@ -118,7 +118,7 @@ VERDICTS = {
     "no verdict": Style(INK, STRIPES),
 }
 REST = Style(INK, LINES)  # what is too small for a part of its own
-MEMSET, GRAPH = COPIES["memset"], KERNELS["graph"]
+MEMSET = COPIES["memset"]
 
 
 def style_of(styles: dict[str, Style], name: str) -> Style:
