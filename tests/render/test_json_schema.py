@@ -1,7 +1,6 @@
 """JSON: every document fits the published schema."""
 
 import json
-from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from tiny_export import call, everything, kernel, opened
 
 from nsyswrap import __version__, open_capture
 from nsyswrap.base.errors import NotInCapture
-from nsyswrap.render.formats import Document
 from nsyswrap.render.formats import json as json_format
 from nsyswrap.reports import NAMES, find_report, parse
 from nsyswrap.reports.answer import as_dict
@@ -37,10 +35,6 @@ def lacking_of(asked: str) -> MissingReport:
     return MissingReport(request.report.schema, request.suffix, "", LACKS)
 
 
-def as_one(tables: Sequence[Table], **about: Any) -> str:
-    return b"".join(json_format.envelope(Document(tables, **about))).decode()
-
-
 def refuse(constant: str) -> None:
     pytest.fail(f"{constant} in JSON")
 
@@ -57,7 +51,7 @@ def checked(content: str) -> dict[str, Any]:
 
 def test_the_schema_is_one_and_says_no() -> None:
     Draft202012Validator.check_schema(SCHEMA)
-    document = json.loads(as_one([]))
+    document = json.loads(json_format.as_one([]))
     CHECK.validate(document)
     for broken in ({**document, "version": 1}, {**document, "more": 1}, {**document, "reports": [{}]}, {}):
         assert not CHECK.is_valid(broken)
@@ -72,8 +66,9 @@ def test_the_schema_knows_every_unit() -> None:
 @sampled("rounding", ["2025", "legacy"], fast=1)
 def test_every_report_fits(name: str, rounding: Any, tmp_path: Path) -> None:  # noqa: ANN401 - an era
     table = opened(tmp_path, *everything()).report(name, rounding=rounding)
-    content = as_one([table])
+    [(file, content)] = json_format.render([table]).items()
     [report] = checked(content)["reports"]
+    assert file == f"{name}.json"
     assert [tuple(row.values()) for row in report["rows"]] == table.rows()  # nothing is rounded
     assert (report["name"], report["title"], report["layer"]) == (
         name,
@@ -90,7 +85,7 @@ def test_real_captures_fit(name: str) -> None:
     made = make_reports({name: capture}, [parse(report) for report in NAMES])
     tables, missing = made.combined(), made.missing
     document = checked(
-        as_one(
+        json_format.as_one(
             tables,
             captures={name: capture},
             selection=capture.view.selection,
@@ -120,7 +115,7 @@ def test_real_captures_fit(name: str) -> None:
 
 
 def test_the_envelope_is_always_the_same() -> None:
-    assert json.loads(as_one([])) == {
+    assert json.loads(json_format.as_one([])) == {
         "format": "nsyswrap-reports",
         "version": 4,
         "tool": {"name": "nsyswrap", "version": __version__},
@@ -134,7 +129,7 @@ def test_the_envelope_is_always_the_same() -> None:
 
 def test_what_was_selected(tmp_path: Path) -> None:
     capture = opened(tmp_path, kernel("k", 0, 5)).select(nvtx="step@x/1", device=0, process=7, clip=True)
-    document = checked(as_one([], selection=capture.view.selection))
+    document = checked(json_format.as_one([], selection=capture.view.selection))
     assert document["window"] == {
         "time": None,
         "nvtx": "step@x/1",
@@ -146,7 +141,7 @@ def test_what_was_selected(tmp_path: Path) -> None:
 
 def test_what_a_capture_does_not_say_is_null(tmp_path: Path) -> None:
     capture = opened(tmp_path, kernel("k", 0, 5))
-    [about] = checked(as_one([], captures={"x": capture}))["captures"]
+    [about] = checked(json_format.as_one([], captures={"x": capture}))["captures"]
     assert about.pop("path") == str(capture.source)
     assert about.pop("gpus") == []
     assert about.pop("label") == "x"
@@ -156,7 +151,7 @@ def test_what_a_capture_does_not_say_is_null(tmp_path: Path) -> None:
 def test_missing_is_null_and_not_collected_is_said(tmp_path: Path) -> None:
     capture = opened(tmp_path, kernel("é\x1b", 100, 103, 1), call("l", 90, 200, 1))
     missing = [lacking_of("osrt_sum")]
-    content = as_one([capture.report("cuda_kern_exec_sum")], missing=missing)
+    content = json_format.as_one([capture.report("cuda_kern_exec_sum")], missing=missing)
     made, lacking = checked(content)["reports"]
     [row] = made["rows"]
     assert row["queue_avg_ns"] is row["queue_min_ns"] is None
@@ -179,7 +174,7 @@ def test_a_report_that_some_captures_could_not_answer(tmp_path: Path) -> None:
         MissingReport(find_report(name).schema, "", "b", LACKS)
         for name in ("cuda_gpu_kern_sum", "osrt_sum", "osrt_sum")
     ]
-    document = checked(as_one([table], captures=captures, missing=missing))
+    document = checked(json_format.as_one([table], captures=captures, missing=missing))
     some, none = document["reports"]
     assert [about["label"] for about in document["captures"]] == ["a", "b"]
     assert [row["capture"] for row in some["rows"]] == ["a"]
@@ -191,20 +186,23 @@ def test_a_report_that_some_captures_could_not_answer(tmp_path: Path) -> None:
 def test_options_are_in_the_label(tmp_path: Path) -> None:
     capture = opened(tmp_path, kernel("k", 0, 5))
     asked = [parse("cuda_gpu_kern_sum"), parse("cuda_gpu_kern_sum:base")]
-    made = checked(as_one([request.make(capture) for request in asked]))["reports"]
+    made = checked(json_format.as_one([request.make(capture) for request in asked]))["reports"]
     assert [report["label"] for report in made] == ["cuda_gpu_kern_sum", "cuda_gpu_kern_sum_base"]
-    [lacking] = checked(as_one([], missing=[lacking_of("cuda_gpu_kern_sum:base")]))["reports"]
+    [lacking] = checked(json_format.as_one([], missing=[lacking_of("cuda_gpu_kern_sum:base")]))["reports"]
     assert lacking["label"] == "cuda_gpu_kern_sum_base"
 
 
 def test_json_knows_no_infinity(tmp_path: Path) -> None:
     table = opened(tmp_path, kernel("k", 0, 5)).report("cuda_gpu_kern_sum")
     endless = Table(table.schema, {**table.data, "avg_ns": np.array([np.inf]), "std_ns": np.array([np.nan])})
-    [report] = checked(as_one([endless]))["reports"]
+    [report] = checked(json_format.as_one([endless]))["reports"]
     assert (report["rows"][0]["avg_ns"], report["rows"][0]["std_ns"]) == (None, None)
     assert report["rows"][0]["max_ns"] == 5
 
 
 def test_a_row_is_a_line(tmp_path: Path) -> None:
     table = opened(tmp_path, *(kernel(f"k{i}", 0, 5) for i in range(9))).report("cuda_gpu_kern_sum")
-    assert sum(line.lstrip().startswith('{"time_percent"') for line in as_one([table]).splitlines()) == 9
+    assert (
+        sum(line.lstrip().startswith('{"time_percent"') for line in json_format.as_one([table]).splitlines())
+        == 9
+    )

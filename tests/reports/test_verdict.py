@@ -10,7 +10,7 @@ from pyarrow import parquet as pq
 from tiny_export import kernel, opened
 
 from nsyswrap.api import CaptureReader
-from nsyswrap.render.formats import Document, csv, markdown, parquet, text
+from nsyswrap.render.formats import csv, markdown, parquet, text
 from nsyswrap.render.formats import json as json_format
 from nsyswrap.render.notebook import table_html
 from nsyswrap.reports.make import combine
@@ -53,7 +53,7 @@ def test_csv_holds_rows_alone(table: Table) -> None:
 
 
 def test_json_and_parquet_carry_it(table: Table) -> None:
-    content = b"".join(json_format.envelope(Document([table]))).decode()
+    content = json_format.render([table])["kernels.json"]
     assert json.loads(content)["reports"][0]["verdict"] == VERDICT
     metadata = pq.read_schema(io.BytesIO(parquet.render([table])["kernels.parquet"])).metadata
     assert metadata[b"nsyswrap.verdict"].decode() == VERDICT

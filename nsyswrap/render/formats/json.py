@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from nsyswrap.analysis.answer import Answer
@@ -23,6 +23,16 @@ from nsyswrap.reports.table import Table
 ENVELOPE = "nsyswrap-reports"
 _OF_UNREAD = ("label", "path", "reason", "exit_code")
 VERSION = 4  # raised with every key that is added, removed or changes its meaning, once in a release
+
+
+def render(tables: Iterable[Table]) -> dict[str, str]:
+    """Return ``{<report>.json: text}``, each with an envelope of its own."""
+    return {f"{table.label}.json": as_one([table]) for table in tables}
+
+
+def as_one(tables: Sequence[Table], **about: Any) -> str:
+    """Return what ``envelope`` yields for these tables. ``about`` are other fields of the document."""
+    return b"".join(envelope(Document(tables, **about))).decode()
 
 
 def envelope(document: Document) -> Iterator[bytes]:
