@@ -318,7 +318,7 @@ def test_names_with_numbers_are_in_the_order_of_the_numbers(cli: Cli, tmp_path: 
     assert [line["Capture"] for line in read_csv(done.stdout)] == [f"job{number}" for number in numbers]
     cli("view", "in", "-o", "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert re.findall("<title>(.*) · nsyswrap</title>", page) == [" · ".join(names)]
+    assert re.findall("<title>(.*) · nsyswrap</title>", page) == [f"{', '.join(names[:3])} and 4 more"]
     for given in ("in", "in/*.sqlite"):
         cli("collect", given, "-o", "all")
         assert [row["run"] for row in rows_of(tmp_path / "all" / "results.csv")] == names

@@ -25,7 +25,7 @@ class Queue:
             batch=None, queued={}, room=100, capacity=0, note="", is_left=False, states={}
         )
         self._update()
-        monkeypatch.setattr(executor, "is_cancelled", lambda _: False)
+        monkeypatch.setattr(executor.jobs, "is_cancelled", lambda _: False)
         monkeypatch.setattr(executor, "_submit_array", self._submit)
 
     def _update(self) -> None:
@@ -91,7 +91,7 @@ def test_a_slurm_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch) -
         raise Unavailable("squeue did not answer")
 
     queue = Queue(monkeypatch, 0, Unavailable)
-    monkeypatch.setattr(executor, "in_queue", silent)
+    monkeypatch.setattr(executor.jobs, "in_queue", silent)
     monkeypatch.setattr(executor, "_SILENT_S", 0.0)
     monkeypatch.setattr(executor, "_FIRST_POLL_S", 0.01)
     executor._poll(queue.batch)  # noqa: SLF001
