@@ -99,12 +99,7 @@ def users_of(device: Path) -> UsersOf:
 
     def watch(program: str, count: int) -> tuple[list[GpuUser], list[int]]:
         users = GpuUsers(TOKEN, os.fspath(device))
-        with subprocess.Popen(
-            [sys.executable, "-c", program],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, MARK: TOKEN},
-        ) as process:
+        with started(program) as process:
             assert process.stdin is not None
             assert process.stdout is not None
             pids = list(map(int, process.stdout.readline().split()))
@@ -116,6 +111,17 @@ def users_of(device: Path) -> UsersOf:
         return users.users, pids
 
     return watch
+
+
+def started(program: str) -> subprocess.Popen[bytes]:
+    """Start a program of the run, whose pipes have no buffers."""
+    return subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, MARK: TOKEN},
+        bufsize=0,
+    )
 
 
 def seen_at(device: Path) -> Path:
@@ -149,13 +155,7 @@ def test_a_device_that_is_opened_as_other_files_are_closed(device: Path) -> None
     )
     program += f"\nfor other in others: other.close()\n{opens}; {SAYS}; sys.stdin.read()"
     users = GpuUsers(TOKEN, os.fspath(device))
-    with subprocess.Popen(
-        [sys.executable, "-c", program],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={**os.environ, MARK: TOKEN},
-        bufsize=0,
-    ) as process:
+    with started(program) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdout.readline()
