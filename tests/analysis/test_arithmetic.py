@@ -129,11 +129,11 @@ def test_rules_are_quick_on_names_of_any_length() -> None:
         "f32f32_",
         "ampere_s",
     )
-    begun = time.perf_counter()
+    begun = time.process_time()
     for part in parts:
         for before in ("", "cutlass::device_kernel<", "sm80_xmma_"):
             arithmetic(before + part * 20_000)
-    assert time.perf_counter() - begun < 10
+    assert time.process_time() - begun < 10  # of a CPU
 
 
 def test_double_is_read_where_it_is_computed_with() -> None:
