@@ -1,43 +1,39 @@
-"""Merge the kernels of many captures into exact statistics, in constant memory.
+"""Merge the kernels of many captures into exact statistics, with one kernel in memory at a time.
 
-An SQLite file pools (kernel, duration, count). Sums are integers of any size. Every figure equals that of
-``cuda_gpu_kern_sum`` for one capture with all the executions.
+An SQLite file pools the durations of each kernel, and how often each occurs. Sums are integers of any size.
+Every figure equals that of ``cuda_gpu_kern_sum`` for one capture with all the executions.
 """
 
 from __future__ import annotations
 
 import math
 import sqlite3
+from array import array
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import groupby
+from operator import itemgetter, mul
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
     from nsyswrap.reports.runs.digest import Kernel
 
+    Counted = tuple[NDArray[Any], NDArray[Any]]  # durations in ns, and how often each occurs
+
 _CACHE_KIB = 16_384  # of the file; what does not fit stays on disk
+_AT_ONCE = 2**20  # durations in memory before equal ones are merged
 _SETUP = f"""
 PRAGMA journal_mode = OFF;
 PRAGMA synchronous = OFF;
 PRAGMA cache_size = -{_CACHE_KIB};
-CREATE TABLE kernel (id INTEGER PRIMARY KEY, name TEXT UNIQUE);
-CREATE TABLE pooled (
-    group_id INTEGER, kernel INTEGER, duration_ns INTEGER, executions INTEGER,
-    PRIMARY KEY (group_id, kernel, duration_ns)
-) WITHOUT ROWID;
-"""
-_ADD = """
-INSERT INTO pooled VALUES (?, ?, ?, ?)
-ON CONFLICT DO UPDATE SET executions = executions + excluded.executions
-"""
-_KERNELS_OF_GROUP = """
-SELECT kernel, name, sum(executions) FROM pooled LEFT JOIN kernel ON id = kernel
-WHERE group_id = ? GROUP BY kernel
-"""
-_DURATIONS = """
-SELECT duration_ns, executions FROM pooled WHERE group_id = ? AND kernel = ? ORDER BY duration_ns
+CREATE TABLE pooled (group_id INTEGER, name TEXT, durations_ns BLOB, executions BLOB);
+CREATE INDEX by_kernel ON pooled (group_id, name);
 """
 
 
@@ -68,45 +64,53 @@ class Pool:
 
     def add(self, group: int, kernels: Iterable[Kernel]) -> None:
         """Add the kernels of one capture."""
-        for name, durations_ns, counts in kernels:
-            kernel = self._kernel_id(name)
-            rows = zip(durations_ns, counts, strict=True)
-            self._db.executemany(_ADD, ((group, kernel, *row) for row in rows))
+        rows = (
+            (group, name, *(array("q", part) for part in counted)) for name, *counted in kernels if counted[0]
+        )
+        self._db.executemany("INSERT INTO pooled VALUES (?, ?, ?, ?)", rows)
         self._db.commit()
 
     def groups(self) -> Iterator[tuple[int, list[PooledStatistics]]]:
         """Yield each group that has kernels, in order, and their statistics: the most total time first."""
-        for (group,) in self._db.execute("SELECT DISTINCT group_id FROM pooled ORDER BY group_id").fetchall():
-            rows = []
-            for kernel, name, count in self._db.execute(_KERNELS_OF_GROUP, (group,)).fetchall():
-                ordered = self._db.execute(_DURATIONS, (group, kernel))
-                rows.append(statistics(name, count, ordered))
+        every = self._db.execute("SELECT * FROM pooled ORDER BY group_id, name")
+        for group, of_group in groupby(every, itemgetter(0)):
+            rows = [
+                _statistics(name, *_together(counted for _, _, *counted in captures))
+                for name, captures in groupby(of_group, itemgetter(1))
+            ]
             yield group, sorted(rows, key=lambda row: (-row.total_ns, row.executions, row.name or ""))
 
-    def _kernel_id(self, name: str | None) -> int:
-        """Return the number of a kernel. A kernel without a name is 0."""
-        if name is None:
-            return 0
-        self._db.execute("INSERT OR IGNORE INTO kernel (name) VALUES (?)", (name,))
-        return int(self._db.execute("SELECT id FROM kernel WHERE name = ?", (name,)).fetchone()[0])
+
+def _together(captures: Iterable[Sequence[bytes]]) -> Counted:
+    """Return the distinct durations of a kernel in ascending order, and how often each occurs."""
+    parts: list[Counted] = []
+    added = 0
+    for durations_ns, executions in captures:
+        parts.append((np.frombuffer(durations_ns, np.int64), np.frombuffer(executions, np.int64)))
+        added += len(parts[-1][0])
+        if added > _AT_ONCE:
+            parts, added = [_merged(parts)], 0
+    return _merged(parts)
 
 
-def statistics(name: str | None, count: int, ordered: Iterable[tuple[int, int]]) -> PooledStatistics:
-    """Return the statistics of ``count`` executions: (duration in ns, executions) in ascending order."""
-    before = total = squares = 0
-    least: int | None = None
-    low = high = duration = 0
-    for duration, executions in ordered:
-        least = duration if least is None else least
-        low = duration if before <= (count - 1) // 2 else low
-        high = duration if before <= count // 2 else high
-        before += executions
-        total += duration * executions
-        squares += duration * duration * executions
+def _merged(parts: Sequence[Counted]) -> Counted:
+    durations_ns, executions = map(np.concatenate, zip(*parts, strict=True))
+    order = np.argsort(durations_ns, kind="stable")
+    ordered = durations_ns[order]
+    first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    return ordered[first], np.add.reduceat(executions[order], first)
+
+
+def _statistics(name: str | None, durations_ns: NDArray[Any], executions: NDArray[Any]) -> PooledStatistics:
+    ends = np.cumsum(executions)
+    count = int(ends[-1])
+    low, high = durations_ns[np.searchsorted(ends, ((count - 1) // 2, count // 2), "right")].tolist()
+    known = durations_ns.tolist()
+    totals = list(map(mul, known, executions.tolist()))  # of any size, as the sums
+    total, squares = sum(totals), sum(map(mul, known, totals))
     variance = Fraction(count * squares - total * total, count * max(count - 1, 1))
-    return PooledStatistics(
-        name, count, total, total / count, (low + high) / 2, least or 0, duration, math.sqrt(variance)
-    )
+    average, median = total / count, (low + high) / 2
+    return PooledStatistics(name, count, total, average, median, known[0], known[-1], math.sqrt(variance))
 
 
 def shares(rows: Sequence[PooledStatistics]) -> list[float | None]:

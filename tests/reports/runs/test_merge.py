@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tiny_export import Row, kernel, write
 
 from nsyswrap.api import CaptureReader
+from nsyswrap.reports.runs import merge
 from nsyswrap.reports.runs.digest import Kernel, digest
 from nsyswrap.reports.runs.merge import Pool, PooledStatistics, shares
 
@@ -86,6 +87,14 @@ def test_parts_are_kept_apart_and_in_order(tmp_path: Path) -> None:
             group: [(row.name, row.executions, row.med_ns) for row in rows] for group, rows in pool.groups()
         }
     assert list(found.items()) == [(2, [("long", 2, 100.0), ("k", 2, 2.0)]), (7, [("k", 4, 10.0)])]
+
+
+def test_equal_durations_are_merged_before_all_are_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(merge, "_AT_ONCE", 10)
+    [row] = pooled(tmp_path, [[("k", [5, 1, 3], [1, 2, 3])] for _ in range(10)])
+    assert (row.executions, row.total_ns, row.med_ns, row.min_ns) == (60, 160, 3.0, 1)
 
 
 def test_kernels_with_equal_time_come_by_executions_and_name(tmp_path: Path) -> None:
