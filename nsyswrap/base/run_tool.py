@@ -102,11 +102,12 @@ def _printed(
             waiting.register(stream, selectors.EVENT_READ)
         while waiting.get_map():
             left_s = deadline - time.monotonic()
-            if left_s <= 0:
+            has_ended = process.poll() is not None  # before the look at what it printed, which is then all
+            if left_s <= 0 and not has_ended:
                 parts = map(bytes, printed.values())
                 raise subprocess.TimeoutExpired(process.args, timeout_s, *parts)
-            ready = waiting.select(min(left_s, _GLANCE_S))
-            if not ready and process.poll() is not None:
+            ready = waiting.select(0 if has_ended else min(left_s, _GLANCE_S))
+            if not ready and has_ended:
                 break
             for key, _ in ready:
                 part = os.read(key.fd, _READ_BYTES)

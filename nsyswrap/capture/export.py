@@ -249,10 +249,11 @@ class Export:
         try:
             [(first, *_), *_] = self._db.cursor().execute("PRAGMA quick_check(1)").fetchall()
         except sqlite3.DatabaseError as error:
-            is_late = monotonic() > deadline
-            if str(error) == EXHAUSTED and not is_late:  # sqlite3 dropped what a signal raised above
+            if str(error) != EXHAUSTED:
+                return str(error)
+            if monotonic() <= deadline:  # sqlite3 dropped what a signal raised above
                 raise KeyboardInterrupt from None
-            return None if is_late else str(error)
+            return None
         return "" if first == "ok" else str(first)
 
     def too_large(self) -> DamagedCapture:

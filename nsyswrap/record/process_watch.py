@@ -59,9 +59,9 @@ class ProcessWatch:
 
     def wait(self) -> None:
         """Wait until the process has ended."""
-        deadline = time.monotonic() + (math.inf if self.timeout_s is None else self.timeout_s)
-        while self.process.poll() is None:
-            now = time.monotonic()
+        now = time.monotonic()
+        deadline = now + (math.inf if self.timeout_s is None else self.timeout_s)
+        while self.process.poll() is None:  # after the look at the clock: what has ended was in time
             self._pass_on_signals(now)
             if self._stopping_since > now and (now > deadline or self.has_failed()):
                 self.timed_out = now > deadline
@@ -71,6 +71,7 @@ class ProcessWatch:
             if self.since_s > self.patience_s:
                 self.kill()
             self.pause(POLL_S)
+            now = time.monotonic()
         if self.received and not self._handled:  # it reached the process as well, which ended at once
             self.on_signal()
 

@@ -3,8 +3,11 @@
 import json
 import lzma
 import os
+import sqlite3
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +21,7 @@ from nsyswrap.api import open_capture
 from nsyswrap.base.check import Check
 from nsyswrap.base.errors import NotACapture, NotInCapture
 from nsyswrap.base.run_folder import EXPORT, LOG, RUN, STATUS
+from nsyswrap.capture.export import Export
 from nsyswrap.reports.summary import trust
 from nsyswrap.reports.wording.checks import examined
 
@@ -151,6 +155,16 @@ def test_a_damaged_page_is_found(tmp_path: Path) -> None:
     capture = open_capture(path)
     assert capture.damage(10)
     assert next(check for check in examine(capture) if check.subject == "file").level == "problem"
+
+
+def test_damage_that_ends_the_check_is_told_after_a_stall_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def malformed() -> None:
+        raise sqlite3.DatabaseError("malformed")
+
+    db = SimpleNamespace(set_progress_handler=lambda *_: None, cursor=malformed)
+    monkeypatch.setattr("nsyswrap.capture.export.monotonic", count(0, 3600).__next__)
+    export: Any = SimpleNamespace(_db=db)
+    assert Export.damage(export, 10) == "malformed"
 
 
 def test_a_check_that_takes_too_long_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,9 +4,11 @@ import signal
 import subprocess
 import time
 import uuid
+from itertools import count
+from types import SimpleNamespace
 
 import pytest
-from waiting import wait_until
+from waiting import PATIENCE_S, wait_until
 
 from nsyswrap.record import guard, process_watch
 from nsyswrap.record.process_watch import ProcessWatch
@@ -20,7 +22,7 @@ def test_a_second_signal_that_a_busy_machine_delays_kills_nothing(monkeypatch: p
     received = [signal.SIGINT]
     killed: list[bool] = []
 
-    with subprocess.Popen(["sleep", "60"]) as process:
+    with subprocess.Popen(["sleep", str(PATIENCE_S)]) as process:
         watch = ProcessWatch(process, guard.RunProcesses("of no process"), received, None)
 
         def pause(_seconds: float) -> None:
@@ -33,6 +35,23 @@ def test_a_second_signal_that_a_busy_machine_delays_kills_nothing(monkeypatch: p
         watch.wait()
     assert killed[:4] == [False] * 4
     assert watch.killed
+
+
+def test_a_process_that_ended_in_time_did_not_reach_its_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """We get no turn before the limit has passed."""
+    turns = count(0, 3600)
+
+    def monotonic() -> float:
+        if turn := next(turns):
+            process.communicate()  # it ends with its stdin
+        return turn
+
+    monkeypatch.setattr(process_watch, "time", SimpleNamespace(monotonic=monotonic))
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
+        watch = ProcessWatch(process, guard.RunProcesses("of no process"), [], 5)
+        watch.pause = lambda _: None
+        watch.wait()
+    assert (watch.timed_out, process.returncode) == (False, 0)
 
 
 @pytest.mark.parametrize("busy", [False, True])
