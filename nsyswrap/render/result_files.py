@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
@@ -22,7 +22,7 @@ from nsyswrap.render.formats import csv, parquet
 from nsyswrap.reports import SUMMARIES
 from nsyswrap.reports.nsys.cuda_gpu_kern_sum import SCHEMA as KERNELS
 from nsyswrap.reports.runs.combinations import MACHINE, combinations, key_of, runs_of, setup_of
-from nsyswrap.reports.runs.digest import Kernel, ReportSummary, reread_digest
+from nsyswrap.reports.runs.digest import CellRows, Kernel, reread
 from nsyswrap.reports.runs.merge import Pool, shares
 from nsyswrap.reports.runs.tables import LABEL, RUN, RUNS, Parameters
 from nsyswrap.reports.runs.workers import in_blocks
@@ -37,6 +37,7 @@ SUMMARIES_CSV, _SUMMARIES_PARQUET, _KERNELS = "summaries.csv", "summaries.parque
 # The columns of summaries.csv: each value of each row of a report, a number or a text. Rows count from 0.
 _VALUES = {"run": str, "rank": int, "report": str, "row": int, "column": str, "value": float, "text": str}
 _SPECIAL = re.compile('[,"\r\n]')
+_TEXTS = 1_000  # in memory: runs have the same names
 _AT_ONCE = 10_000  # rows of kernels.csv: writing a table has a cost for each of its columns
 _FIRST_COLUMNS = f"{RUN.name},{LABEL.name},"  # how results.csv begins, the first file that is written
 
@@ -133,39 +134,35 @@ def _read(
     """Read the digests of these runs. ``ways``: whether cells are guarded."""
     lines: list[list[str]] = [[] for _ in ways]
     kernels: list[tuple[int, Sequence[Kernel]]] = []
+    wanted = [name for name in SUMMARIES if name in reports]
     for result in results:
         if result.digest:
-            digest = reread_digest(result.digest)
-            named = [name for name in SUMMARIES if name in reports and name in digest.summaries]
+            of_run, summaries = reread(result.digest, wanted)
             for own, safe in zip(lines, ways, strict=True):
-                for name in named:
-                    own.extend(_values(result.run, name, digest.summaries[name], safe=safe))
+                for name, rows in summaries.items():
+                    own.extend(_lines(result.run, name, rows, safe=safe))
             if result.compared:
-                kernels.append((parts[key_of(result)], digest.kernels))
+                kernels.append((parts[key_of(result)], of_run))
     return _Block(["".join(own).encode("utf-8", "backslashreplace") for own in lines], kernels)
 
 
-def _values(run: RecordedRun, report: str, summary: ReportSummary, *, safe: bool) -> Iterator[str]:
-    """Yield the lines of each row of a report, one for each cell that is not missing.
+def _lines(run: RecordedRun, report: str, rows: CellRows, *, safe: bool) -> Iterator[str]:
+    """Yield the lines of a report, one for each cell. Numbers and texts have columns apart."""
+    front = f"{_cell(run.label, safe)},{'' if run.rank is None else run.rank},{report}"
+    for number, row in enumerate(rows):
+        start = f"{front},{number},"
+        between = f",\n{start}"
+        for part in row:
+            if isinstance(part, str):
+                yield f"{start}{part.replace(';', between)},\n"
+            else:
+                column, text = part
+                yield f"{start}{column},,{_cell(text, safe)}\n"
 
-    Numbers and texts have columns apart.
-    """
 
-    def cell(text: str) -> str:
-        return csv.quoted(_SPECIAL, csv.guarded(text) if safe else text)
-
-    front = f"{cell(run.label)},{'' if run.rank is None else run.rank},{report}"
-    for row, values in enumerate(zip(*summary.values, strict=True)):
-        start = f"{front},{row}"
-        yield "".join(
-            [
-                f"{start},{column},,{cell(value)}\n"
-                if isinstance(value, str)
-                else f"{start},{column},{value},\n"
-                for column, value in zip(summary.columns, values, strict=True)
-                if value is not None
-            ]
-        )
+@lru_cache(_TEXTS)
+def _cell(text: str, safe: bool) -> str:  # noqa: FBT001 - the cache knows no keywords
+    return csv.quoted(_SPECIAL, csv.guarded(text) if safe else text)
 
 
 def _as_parquet(source: Path, output: Path) -> list[Path]:

@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from nsyswrap.analysis.ranks.members import RankCapture, check_different, places
 from nsyswrap.base import paths
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import CaptureError, NotInCapture, OutputError, Unreadable, UsageError
-from nsyswrap.base.files import LARGE_BYTES, read_json, typed, why
+from nsyswrap.base.files import LARGE_BYTES, json_of, read_json, small_file, typed, why
 from nsyswrap.base.recent_runs import program_of
 from nsyswrap.base.records import dataclass
 from nsyswrap.base.run_facts import checksum
@@ -49,6 +50,7 @@ from nsyswrap.reports.wording.states import IDLE_NAMES
 
 # Increases with the first change of the content after a release: a digest of another format is made again.
 FORMAT = 3
+_KEPT = b"kept by nsyswrap collect: "  # then the checksum of the lines that follow
 _WITHOUT_CHECKSUM = (1, 2)  # 0.1 and 0.2
 _WITHOUT_VERSION = (*_WITHOUT_CHECKSUM, 3, 4, 5)  # and development versions; what they lack is missing
 WORK = (
@@ -104,6 +106,9 @@ ANSWER_FACTS = ("judged", "idle_cause", "finding", "heading", "first_finding")  
 
 AnswerWithLines = tuple[Answer | None, Sequence[AnswerLine]]
 Kernel = tuple[str | None, list[int], list[int]]  # full name, distinct durations in ns, count of each
+# Rows of a report: a column and its text, or columns of numbers as one text, such as "count,3;total_ns,5".
+CellRows = list[list[str | tuple[str, str]]]
+KeptTotals = tuple[Mapping[str, Number | None], Sequence[str], Mapping[str, str]]
 
 
 @dataclass(frozen=True)
@@ -216,17 +221,39 @@ def write_digest(folder: Path) -> None:
 def write(result: Digest, path: Path, kept: Path | None = None) -> None:
     """Store a digest as compact JSON, by way of a temporary file: a reader never sees a part of it.
 
-    It is stored at ``kept``, too, if it can be written there.
+    What a second `collect` needs of it is stored at ``kept``, if that can be written.
     """
     content = vars(result) | {
         "summaries": {name: vars(summary) for name, summary in result.summaries.items()}
     }
     facts = {"format": FORMAT, "sha256": checksum(content), **content}
-    text = json.dumps(facts, separators=(",", ":"), ensure_ascii=False) + "\n"
-    RunFolder(path.parent).write(path.name, text)
+    RunFolder(path.parent).write(path.name, _compact(facts))
     if kept:
+        head = result.totals, list(result.summaries), result.facts
+        lines = "".join(map(_compact, (head, result.kernels, *map(cell_rows, result.summaries.values()))))
         with suppress(OutputError, Unreadable):
-            RunFolder(kept.parent).write(kept.name, text)
+            mark = sha256(lines.encode("utf-8", "surrogateescape")).hexdigest()
+            RunFolder(kept.parent).write(kept.name, f"{_KEPT.decode()}{mark}\n{lines}")
+
+
+def cell_rows(summary: ReportSummary) -> CellRows:
+    """Return the cells of each row that are not missing, so that they are soon written as CSV."""
+    rows: CellRows = []
+    for values in zip(*summary.values, strict=True):
+        row: list[str | tuple[str, str]] = []
+        for column, value in zip(summary.columns, values, strict=True):
+            if isinstance(value, str):
+                row.append((column, value))
+            elif value is not None and row and isinstance(row[-1], str):
+                row[-1] += f";{column},{value}"
+            elif value is not None:
+                row.append(f"{column},{value}")
+        rows.append(row)
+    return rows
+
+
+def _compact(content: object) -> str:
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False) + "\n"
 
 
 def read_digest(path: Path) -> Digest:
@@ -243,15 +270,38 @@ def read_digest(path: Path) -> Digest:
         raise CaptureError(f"cannot read {path}: {why(error)}") from None
 
 
-def reread_digest(path: Path) -> Digest:
-    """Read a digest that ``read_digest`` has read before, or that was just made: three times as fast.
+def read_kept(path: Path) -> KeptTotals:
+    """Read the totals, the names of the reports and the facts of a digest in the user's cache.
+
+    Its checksum is that of the file: this version wrote it, so that its types are known. Raises CaptureError
+    if it is damaged.
+    """
+    try:
+        mark, _, lines = small_file(path, LARGE_BYTES).partition(b"\n")
+        if mark != _KEPT + sha256(lines).hexdigest().encode():
+            raise CaptureError(f"{path} is damaged: its content is not what nsyswrap wrote")
+        totals, reports, facts = json_of(lines.partition(b"\n")[0])
+    except (OSError, ValueError) as error:
+        raise CaptureError(f"cannot read {path}: {why(error)}") from None
+    return totals, reports, facts
+
+
+def reread(path: Path, reports: Sequence[str]) -> tuple[Sequence[Kernel], dict[str, CellRows]]:
+    """Read the kernels and these reports of a digest that was read before, or just made. Nothing is checked.
 
     Raises CaptureError if it was removed or replaced by a file that is none.
     """
     try:
-        content = read_json(path, LARGE_BYTES)
-        summaries = {name: ReportSummary(**summary) for name, summary in content["summaries"].items()}
-        return Digest((0, ""), content["totals"], content["kernels"], summaries)
+        content = small_file(path, LARGE_BYTES)
+        if content.startswith(_KEPT):
+            _, head, kernels, *lines = content.splitlines()
+            line_of = dict(zip(json_of(head)[1], lines, strict=True))
+            wanted = {name: line_of[name] for name in reports if name in line_of}
+            of_run, *rows = json_of(b"[%b]" % b",".join((kernels, *wanted.values())))
+            return of_run, dict(zip(wanted, rows, strict=True))
+        facts = json_of(content)
+        summaries = {name: facts["summaries"][name] for name in reports if name in facts["summaries"]}
+        return facts["kernels"], {name: cell_rows(ReportSummary(**one)) for name, one in summaries.items()}
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise CaptureError(
             f"cannot read {path}: {why(error) if isinstance(error, OSError) else error}"

@@ -29,12 +29,13 @@ from nsyswrap.reports.runs.digest import (
     FACTS,
     FORMAT,
     TOTALS,
-    Digest,
+    KeptTotals,
     RankDigest,
     damaged,
     digest,
     rank_digest,
     read_digest,
+    read_kept,
     stored,
     write,
 )
@@ -52,7 +53,7 @@ _SUFFIX = ".sqlite"  # other captures are exported first
 _JOURNALS = ("-wal", "-journal")
 _SETTLED_S = 2.0  # a file system may give changes within this time the same time of change
 _UNUSED_S = 30 * 86_400.0
-_MOST_BYTES = 512 << 20  # of all digests: those of 20,000 runs
+_MOST_BYTES = 768 << 20  # of all digests: those of 20,000 runs
 
 
 @dataclass(frozen=True)
@@ -253,8 +254,8 @@ def _without_reading(run: RecordedRun) -> RunResult | None:
         if digest:
             return _with_digest(run, run.path / DIGEST, digest.totals, digest.summaries, digest.facts)
         if kept := kept_digest(run.path):
-            place, digest = kept
-            return _with_digest(run, place, digest.totals, digest.summaries, digest.facts)
+            place, known = kept
+            return _with_digest(run, place, *known)
         return None if has_capture(run.path) else RunResult(run)
     except CaptureError as error:
         return _damaged(run, error.message)
@@ -326,12 +327,12 @@ def place_of(capture: Path) -> Path | None:
     return None
 
 
-def kept_digest(capture: Path) -> tuple[Path, Digest] | None:
-    """Return the digest of a capture that was kept, and its file."""
+def kept_digest(capture: Path) -> tuple[Path, KeptTotals] | None:
+    """Return the file of the digest of a capture that was kept, and what ``read_kept`` reads of it."""
     place = place_of(capture)
     with suppress(CaptureError, OSError, Unreadable):
         if place and paths.is_file(place, follow=False):
-            kept = read_digest(place)
+            kept = read_kept(place)
             os.utime(place)
             return place, kept
     return None

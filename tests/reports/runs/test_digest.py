@@ -19,7 +19,16 @@ from nsyswrap.base.run_facts import Conditions, GpuProcess
 from nsyswrap.base.run_folder import DIGEST, EXPORT
 from nsyswrap.record.program import Callbacks, RunSpec, resolve
 from nsyswrap.reports import NAMES, SUMMARIES, find_report
-from nsyswrap.reports.runs.digest import CONDITIONS, TOTALS, digest, read_digest, stored, write_digest
+from nsyswrap.reports.runs.digest import (
+    CONDITIONS,
+    TOTALS,
+    digest,
+    read_digest,
+    read_kept,
+    reread,
+    stored,
+    write_digest,
+)
 from nsyswrap.reports.runs.digest import write as write_to
 
 _LATER = 3_000_000_000  # ns: behind the last event of a capture with everything
@@ -207,6 +216,21 @@ def test_a_digest_is_read_as_it_was_written(tmp_path: Path) -> None:
     found = read_digest(tmp_path / "d.json")
     assert (found.source, found.totals, found.summaries) == (made.source, made.totals, made.summaries)
     assert [tuple(kernel) for kernel in found.kernels] == made.kernels
+
+
+def test_what_a_second_collect_reads_is_what_the_digest_has(tmp_path: Path) -> None:
+    made = digest(write(tmp_path / "a.sqlite", *everything(), kernel('a "b", c;\n\u2028d', 0, 10)))
+    write_to(made, tmp_path / "d.json", tmp_path / "kept.json")
+    assert read_kept(tmp_path / "kept.json") == (made.totals, list(made.summaries), made.facts)
+    wanted = ["gpu_time", "no_report", *made.summaries]
+    of_digest, of_kept = (reread(tmp_path / name, wanted) for name in ("d.json", "kept.json"))
+    assert json.dumps(of_digest) == json.dumps(of_kept)
+    assert list(of_kept[1]) == list(dict.fromkeys(name for name in wanted if name in made.summaries))
+    (tmp_path / "kept.json").write_text(
+        (tmp_path / "kept.json").read_text().replace('"kernels":', '"kernel":')
+    )
+    with pytest.raises(CaptureError, match="is damaged"):
+        read_kept(tmp_path / "kept.json")
 
 
 @pytest.fixture
