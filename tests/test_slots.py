@@ -19,7 +19,7 @@ def test_one_more_waits_until_another_ends(tmp_path: Path, kind: str) -> None:
     def record() -> None:
         with slot(tmp_path, kind):
             held.release()
-            assert free.wait(120)
+            assert free.wait(PATIENCE_S)
 
     workers = [threading.Thread(target=record) for _ in range(SLOTS[kind] + 1)]
     for worker in workers:

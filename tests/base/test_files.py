@@ -6,6 +6,7 @@ import re
 import resource
 import signal
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +14,7 @@ from typing import Any, Literal
 import pytest
 from conftest import Cli
 from tiny_export import call, kernel, write
+from waiting import PATIENCE_S
 
 from nsyswrap.base import files as output
 from nsyswrap.base import run_facts
@@ -91,13 +93,17 @@ def test_a_disk_that_is_full_after_some_blocks(tmp_path: Path) -> None:
 def test_a_signal_ends_the_wait_for_the_reader_of_a_pipe(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)  # reads nothing
-    late = threading.Timer(5, os.close, [reader])  # ends a wait that no signal ends
+    late = threading.Timer(PATIENCE_S, os.close, [reader])  # ends a wait that no signal ends
     late.start()
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
-    signal.setitimer(signal.ITIMER_REAL, 0.2)
+
+    def blocks() -> Iterator[bytes]:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)  # not before somebody expects it
+        yield from [bytes(1 << 20)] * 12
+
     try:
         with pytest.raises(KeyboardInterrupt):
-            output.write(tmp_path / "pipe", iter([bytes(1 << 20)] * 12))
+            output.write(tmp_path / "pipe", blocks())
     finally:
         signal.signal(signal.SIGALRM, before)
     assert late.is_alive()

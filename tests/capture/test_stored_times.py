@@ -67,7 +67,7 @@ def test_a_file_that_was_changed_is_read_again(export: Path, scans: list[str]) -
 def test_a_file_that_was_changed_just_now_is_not_kept(
     export: Path, scans: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stored_times, "_SETTLED_S", 60)
+    monkeypatch.setattr(stored_times, "_SETTLED_S", 3600)
     starts(export)
     starts(export)
     assert scans == [KERNELS] * 2

@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 from local_batches import PROGRAM, sweep
 
 from nsyswrap.base.run_folder import Status
+from nsyswrap.cli import batch_status
 from nsyswrap.cli.batch_status import Clock, ending, in_words, progress
 from nsyswrap.record.batch.folder import RunState, State
 
@@ -47,6 +49,7 @@ def test_the_progress_fits_on_a_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: str, line: str
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr(batch_status, "Clock", partial(Clock, now=lambda: 0.0))
     monkeypatch.setenv("COLUMNS", columns)
     states = {n: RunState(n, Path(f"{n}"), "planned") for n in (1, 2, 3)}
     with progress(states, states) as on_progress:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 KERNELS = 100_000
-TRIES = 5
+TRIES = 50  # a busy machine lets the test miss its moment
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +46,8 @@ def captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+# A signal counts as repeated at once however long a busy machine takes to repeat it.
+AT_ONCE = f"from nsyswrap import cli; cli._REPEAT_S = {PATIENCE_S}; cli.main()"
 COMMANDS = {
     "report": ("report", "large.sqlite", "-o", "{out}/report.txt"),
     "csv": ("report", "large.sqlite", "--csv", "{out}/csv"),
@@ -71,7 +73,7 @@ def start(tmp_path: Path, environment: dict[str, str], captures: Path) -> Start:
             shutil.rmtree(tmp_path / name, ignore_errors=True)
             (tmp_path / name).mkdir()
         process = subprocess.Popen(
-            [sys.executable, "-m", "nsyswrap", *words],
+            [sys.executable, "-c", AT_ONCE, *words],
             cwd=captures,
             env={**environment, **variables},
             stdout=subprocess.DEVNULL,
@@ -163,11 +165,14 @@ def test_a_signal_that_comes_while_an_object_is_finalized(
 
 
 def test_a_second_signal_does_not_end_the_cleanup(tmp_path: Path, start: Start) -> None:
-    with start("collect") as process:
-        for _ in range(5):
-            process.send_signal(signal.SIGTERM)
-            time.sleep(0.01)
-        process.communicate(timeout=PATIENCE_S)
+    for _ in range(TRIES):
+        with start("collect") as process:
+            for _ in range(5):
+                process.send_signal(signal.SIGTERM)
+                time.sleep(0.01)
+            process.communicate(timeout=PATIENCE_S)
+        if process.returncode:  # else the signal came too late
+            break
     assert process.returncode == 143
     assert left_in(tmp_path) == []
 

@@ -1,5 +1,6 @@
 """Commands that run without nsys of ours: which signals kill them."""
 
+import math
 import os
 import signal
 import subprocess
@@ -28,9 +29,10 @@ time.sleep(600)
 
 @pytest.fixture(autouse=True)
 def rounds_of_half_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where the machine is busy."""
+    """Also where the machine is busy, on which the command may need many of them."""
     clock = SimpleNamespace(monotonic=count(0, 0.5).__next__, sleep=time.sleep)
     monkeypatch.setattr(process_watch, "time", clock)
+    monkeypatch.setattr(attached, "STOP_S", math.inf)
 
 
 def ended(folder: Path, *, again_s: float) -> attached.CommandEnd:

@@ -6,15 +6,17 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from waiting import wait_until
+from waiting import PATIENCE_S, wait_until
 
 from nsyswrap.base.nsys.options import RecordingOptions
-from nsyswrap.record import guard, process_watch
+from nsyswrap.record import attached, guard, process_watch
 from nsyswrap.record.attached import run_bare
 from nsyswrap.record.program import Program, RunSpec
 
@@ -38,7 +40,7 @@ def test_the_program_is_timed_and_leaves_no_run_folder(tmp_path: Path) -> None:
 
 def test_a_program_that_ends_before_it_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first look of a busy machine comes late: it waits for the end."""
-    monkeypatch.setattr(subprocess.Popen, "poll", lambda process: process.wait(30))
+    monkeypatch.setattr(subprocess.Popen, "poll", lambda process: process.wait(PATIENCE_S))
     _, times = run_bare(spec(tmp_path, "true"))
     assert times.program_s is not None
 
@@ -77,6 +79,14 @@ def test_a_time_limit_ends_all_processes(tmp_path: Path, monkeypatch: pytest.Mon
     wait_until(lambda: guard.state(Path(f"/proc/{pid.read_text().strip()}")) in (b"", b"Z"))
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither is a program killed that is slow to end, nor is a second signal a later one."""
+    monkeypatch.setattr(attached, "STOP_PROGRAM_S", PATIENCE_S)
+    monkeypatch.setattr(process_watch, "REPEAT_S", PATIENCE_S)
+
+
+@pytest.mark.usefixtures("patient")
 def test_a_signal_reaches_the_program(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     ready = tmp_path / "ready"
     code = "import signal, sys, time\nsignal.signal(signal.SIGINT, lambda *_: sys.exit(print('told')))\n"
@@ -95,12 +105,13 @@ def test_a_signal_reaches_the_program(tmp_path: Path, capfd: pytest.CaptureFixtu
     assert capfd.readouterr().out == "told\n"
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_signal_that_is_repeated_at_once_kills_nothing(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """As a launcher or a shell repeats it. The program needs longer than that to end."""
+    """As a launcher or a shell repeats it. The program takes a while to end."""
     code = "import os, signal, sys, time\n"
-    code += "signal.signal(signal.SIGINT, lambda *_: (time.sleep(2.5), sys.exit(print('cleaned up'))))\n"
+    code += "signal.signal(signal.SIGINT, lambda *_: (time.sleep(0.5), sys.exit(print('cleaned up'))))\n"
     code += "[os.kill(os.getppid(), signal.SIGINT) for _ in range(2)]\ntime.sleep(600)"
     status, _ = run_bare(spec(tmp_path, *python(code)))
     assert status.outcome == "interrupted"
@@ -111,5 +122,10 @@ def test_what_the_program_leaves_behind_is_ended(tmp_path: Path) -> None:
     """As after a run under nsys: it would disturb the next run."""
     mark = f"{time.time_ns() % 10**6 + 10**6}"
     run_bare(spec(tmp_path, *python(f"import subprocess; subprocess.Popen(['sleep', '{mark}'])")))
-    lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline")]
-    assert f"sleep\0{mark}\0".encode() not in lines
+    wait_until(lambda: f"sleep\0{mark}\0".encode() not in command_lines())  # it has got its signal
+
+
+def command_lines() -> Iterator[bytes]:
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            yield path.read_bytes()

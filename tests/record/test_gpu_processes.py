@@ -4,13 +4,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from waiting import wait_until
 
 from nsyswrap.base.run_facts import GpuProcess
 from nsyswrap.record import guard, proc
@@ -19,7 +19,7 @@ from nsyswrap.record.conditions.observer import Processes
 
 TOKEN = uuid.uuid4().hex
 MISSING = 2**22 + 7  # above the greatest process id of Linux
-PARENT = "import subprocess; child = subprocess.Popen(['sleep', '60'], env={}); print(child.pid, flush=True)"
+PARENT = "import subprocess; child = subprocess.Popen(['sleep', '600'], env={}); print(child.pid, flush=True)"
 
 
 @pytest.fixture(autouse=True)
@@ -31,11 +31,10 @@ def in_the_first_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
 @contextmanager
 def sleeping(token: str = "") -> Iterator[int]:
     marked = {**os.environ, guard.MARK: token} if token else None
-    with subprocess.Popen(["sleep", "60"], env=marked) as process:
+    with subprocess.Popen(["sleep", "600"], env=marked) as process:
         try:
-            until_s = time.monotonic() + 10
-            while not proc.environment(process.pid) and time.monotonic() < until_s:
-                time.sleep(0.001)  # the new program runs, and Linux has not yet said where its environment is
+            # The new program runs, and Linux has not yet said where its environment is.
+            wait_until(lambda: proc.environment(process.pid))
             yield process.pid
         finally:
             process.kill()
@@ -60,6 +59,7 @@ def test_a_child_without_the_mark_belongs_to_the_run() -> None:
     with subprocess.Popen(command, env=marked, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout
         child = int(parent.stdout.readline())
+        wait_until(lambda: proc.name(child) == "sleep")
         noted.note([[child]], before_program=False)
         os.kill(child, signal.SIGKILL)
     assert noted.of_gpu(0) == (GpuProcess(child, "sleep", in_run=True),)

@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from waiting import PATIENCE_S
 
 from nsyswrap.base.run_facts import GpuUser, gpu_users_of
 from nsyswrap.record.gpu_users import GpuUsers
@@ -50,10 +51,13 @@ print(os.getpid(), child.pid, flush=True)
 sys.stdin.read()
 """
 ORPHAN = """
-import os, sys
+import os, sys, time
 middle = os.fork()
 if middle == 0:
+    parent = os.getpid()
     if os.fork() == 0:
+        while os.getppid() == parent:
+            time.sleep(0.01)
         {inside}
         print(os.getppid(), os.getpid(), flush=True)
         sys.stdin.read()
@@ -80,7 +84,6 @@ sys.stdin.read()
 """
 BACK_TO_BACK_S = 0.02
 A_WHILE_S = 2.5
-PATIENCE_S = 60
 
 
 @pytest.fixture
@@ -162,7 +165,7 @@ def test_a_device_that_is_opened_as_other_files_are_closed(device: Path) -> None
         users.update()
         process.stdin.write(b"\n")
         process.stdout.readline()
-        _update(users, A_WHILE_S, 1)
+        _update(users, PATIENCE_S, 1)
         process.stdin.close()
     assert [user.pid for user in users.users] == [process.pid]
 

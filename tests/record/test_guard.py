@@ -46,21 +46,21 @@ sys.exit(5)
 """
 # A command that ends its program when it gets a signal.
 STOPS = """
-import signal, subprocess, sys, time
+import os, signal, subprocess, sys, time
 came = []
 signal.signal(signal.SIGTERM, lambda *_: came.append(1))
 program = subprocess.Popen([sys.executable, "-c", sys.argv[1]])
 while not came:
     time.sleep(0.01)
 program.kill()
-sys.exit(3)
+os._exit(3)  # Python's own end would be open to another signal
 """
 GUARD = """
 import sys
 from pathlib import Path
 from nsyswrap.record import guard
 guard.STOP_PROGRAM_S, guard._AGAIN_S, guard._SETTLE_S = int(sys.argv[6]), 0.3, 0.3
-guard.IDLE_S = guard.ANSWER_S = 1.5
+guard.IDLE_S, guard.ANSWER_S, guard.HUNG_S = 1.5, 1.5, 600
 guard.main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4], int(sys.argv[5]))
 """
 

@@ -15,6 +15,7 @@ from waiting import wait_until
 
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.nsys.command import check_export
+from nsyswrap.base.nsys.options import RecordingOptions
 from nsyswrap.base.run_folder import (
     PROGRAM_ERRORS,
     PROGRAM_OUTPUT,
@@ -78,7 +79,7 @@ def mpirun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(folder: Path) -> tuple[str, int, str]:
-    own = spec(launcher="mpirun")
+    own = spec(launcher="mpirun", options=RecordingOptions())
     status = ranks_outcome.run_launched(own, folder, Program(("train",), "train"), lambda: None, None)
     assert status == RunFolder(folder).read_status()
     return status.outcome, status.exit_code, status.message
@@ -103,7 +104,7 @@ def test_a_signal_is_told_also_if_the_launcher_ends_at_once(tmp_path: Path, mpir
     mpirun.write_text("#!/bin/sh\nkill -TERM $PPID\n")
     (tmp_path / "run").mkdir()
     told: list[int] = []
-    own, program = spec(launcher="mpirun"), Program(("train",), "train")
+    own, program = spec(launcher="mpirun", options=RecordingOptions()), Program(("train",), "train")
     status = ranks_outcome.run_launched(own, tmp_path / "run", program, lambda: told.append(1), None)
     assert (status.outcome, told) == ("interrupted", [1])
 
@@ -142,7 +143,8 @@ def test_a_command_with_its_own_nsys_ends_with_nsyswrap(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
     shell = ("bash", "-c", "sleep 987 & echo $!; wait")
-    replace(spec(1, launcher="", profiled=False), command=shell, cwd=str(tmp_path)).write(folder)
+    own = spec(1, launcher="", profiled=False, options=RecordingOptions())
+    replace(own, command=shell, cwd=str(tmp_path)).write(folder)
     with subprocess.Popen([sys.executable, "-m", "nsyswrap", "run-folder", str(folder)]) as process:
         output = folder / PROGRAM_OUTPUT
         wait_until(lambda: output.exists() and output.read_text())
@@ -154,10 +156,9 @@ def test_a_command_with_its_own_nsys_is_signalled_once(tmp_path: Path) -> None:
     """It has time to end; a second signal could kill the nsys in it while it writes."""
     folder = tmp_path / "run"
     folder.mkdir()
-    loop = "trap 'echo told' TERM; echo began; for i in {1..12}; do sleep 0.1; done"
-    replace(spec(1, launcher="", profiled=False), command=("bash", "-c", loop), cwd=str(tmp_path)).write(
-        folder
-    )
+    loop = "trap 'echo told; touch told' TERM; echo began; until [ -e told ]; do sleep 0.1; done; sleep 1"
+    own = spec(1, launcher="", profiled=False, options=RecordingOptions())
+    replace(own, command=("bash", "-c", loop), cwd=str(tmp_path)).write(folder)
     with subprocess.Popen([sys.executable, "-m", "nsyswrap", "run-folder", str(folder)]) as process:
         output = folder / PROGRAM_OUTPUT
         wait_until(lambda: output.exists() and output.read_text())

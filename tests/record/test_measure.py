@@ -10,6 +10,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
+from waiting import PATIENCE_S
 
 from nsyswrap import measure
 from nsyswrap.base.errors import Unavailable
@@ -218,12 +219,12 @@ def test_threads_can_share_one() -> None:
         def run() -> Measurement:
             with timer as m:
                 entered.set()
-                assert left.wait(60)
+                assert left.wait(PATIENCE_S)
             return m
 
         with timer as first:
             later = other.submit(run)
-            assert entered.wait(60)
+            assert entered.wait(PATIENCE_S)
         left.set()
         assert (first.host_ns, later.result().host_ns) == (2_000_000, 2_000_000)
 

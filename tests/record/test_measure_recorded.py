@@ -19,12 +19,13 @@ def test_the_public_name_stays_what_it_is() -> None:
 
 
 WITHOUT_NVTX = """
-import sys
+import sys, time
 sys.modules["nvtx"] = sys.modules["torch"] = None
 import nsyswrap
+began = time.perf_counter_ns()
 with nsyswrap.measure("a", show=True) as m:
     sum(range(1000))
-assert 0 < m.host_ns < 10**9
+assert 0 < m.host_ns < time.perf_counter_ns() - began
 print(*sys.modules)
 """
 

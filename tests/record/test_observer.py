@@ -403,7 +403,6 @@ def test_the_root_of_this_machine_is_mounted() -> None:
 
 
 PYTHON = {"python": platform.python_version()}
-PATIENT_S = 120.0  # of a busy machine
 
 
 @pytest.fixture(scope="module")
@@ -431,7 +430,7 @@ def script(folder: Path, first_line: str) -> Path:
 
 def test_versions_of_a_virtual_environment(virtual: Path) -> None:
     certain = {"torch": "2.9.0+cu130", "cudnn": "9.13.0.50", "triton": "3.5.0"}
-    assert versions([str(virtual / "bin/python"), "train.py"], os.environ, PATIENT_S) == {
+    assert versions([str(virtual / "bin/python"), "train.py"], os.environ, PATIENCE_S) == {
         **PYTHON,
         **certain,
     }
@@ -463,7 +462,7 @@ def test_a_program_that_is_missing_or_binary() -> None:
 def test_the_environment_of_the_program_decides(virtual: Path) -> None:
     [site] = virtual.glob("lib/python*/site-packages")
     with_path = {**os.environ, "PYTHONPATH": str(site)}
-    assert versions([sys.executable], with_path, PATIENT_S)["torch"] == "2.9.0+cu130"
+    assert versions([sys.executable], with_path, PATIENCE_S)["torch"] == "2.9.0+cu130"
 
 
 @pytest.mark.parametrize(
@@ -486,7 +485,7 @@ def test_a_pytorch_without_cuda_is_a_cpu_build(tmp_path: Path, lines: str, versi
     (package / "__init__.py").write_text("raise SystemExit('imported')")
     (package / "version.py").write_text(f"from typing import Optional\n__version__ = '2.9.0'\n{lines}")
     here = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    assert versions([sys.executable], here, PATIENT_S)["torch"] == version
+    assert versions([sys.executable], here, PATIENCE_S)["torch"] == version
 
 
 def test_nothing_in_the_current_folder_is_imported(
@@ -494,7 +493,7 @@ def test_nothing_in_the_current_folder_is_imported(
 ) -> None:
     (tmp_path / "json.py").write_text("open('ran', 'w')")
     monkeypatch.chdir(tmp_path)
-    assert "torch" in versions([str(virtual / "bin/python")], os.environ, PATIENT_S)
+    assert "torch" in versions([str(virtual / "bin/python")], os.environ, PATIENCE_S)
     assert not (tmp_path / "ran").exists()
 
 

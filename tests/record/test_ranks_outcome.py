@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import tiny_export
 from tiny_export import call, kernel
+from waiting import PATIENCE_S
 
 from nsyswrap.base.nsys.options import RecordingOptions
 from nsyswrap.base.run_folder import EXPORT, PROGRAM_ERRORS, RunFolder, Status
@@ -70,6 +71,7 @@ def test_the_status_of_a_rank_that_began_is_awaited(tmp_path: Path, monkeypatch:
         RunFolder(tmp_path / "rank-1").write_status(DONE)
 
     monkeypatch.setattr(time, "sleep", sleep)
+    monkeypatch.setattr(ranks_outcome, "_GRACE_S", PATIENCE_S)
     ended(tmp_path, 0, DONE)
     ranks_outcome._await_files(spec(), tmp_path)  # noqa: SLF001 - rank 1 never began
     assert not slept

@@ -448,8 +448,10 @@ def test_a_daemon_that_overwrites_its_environment(
     launch = ("launch", "-o", "served", "--trace", "nvtx", "--follow-forks", "--env", f"MY_TOKEN={VALUE}")
     with started(tmp_path, variables, *launch, "--", "daemon.py", *words) as process:
         assert process.stdout
+        lines: list[str] = []
         while not (line := process.stdout.readline()).startswith("process "):
-            assert line
+            assert line, "".join(lines)
+            lines.append(line)
         with started(tmp_path, variables, "record", "--for", "0.5s", "daemon") as recorder:
             printed = recorder.communicate(timeout=PATIENCE_S)[0]
         assert recorder.returncode == 0, printed
