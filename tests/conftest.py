@@ -17,7 +17,7 @@ import foreign
 import hypothesis
 import pytest
 from hypothesis.configuration import set_hypothesis_home_dir
-from waiting import PATIENCE_S
+from waiting import PATIENCE_S, give_tools_time
 from warm_cli import WarmCli
 
 from nsyswrap.base.errors import Unavailable
@@ -60,6 +60,7 @@ class RunIn(Protocol):
 def pytest_configure(config: pytest.Config) -> None:
     few = config.getoption("few") or config.getoption("fast")
     hypothesis.settings.load_profile("few" if few else "busy machine")
+    give_tools_time()
 
 
 @pytest.hookimpl(wrapper=True)

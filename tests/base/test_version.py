@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from checkouts import ROOT, archived, commit, copied, git, head, repository, version_in
+from checkouts import ROOT, archived, commit, copied, git, head, repository, version_in, waiting_for_git
 from sampled import sampled
 from waiting import PATIENCE_S
 
@@ -103,7 +103,7 @@ def test_git_that_is_missing_or_hangs(checkout: Path, tmp_path: Path) -> None:
     (tmp_path / "bin/git").write_text("#!/bin/sh\nexec /bin/sleep 600\n")
     (tmp_path / "bin/git").chmod(0o755)
     began = time.monotonic()
-    assert version_in(checkout, PATH=str(tmp_path / "bin")) == UNKNOWN
+    assert version_in(checkout, code=waiting_for_git(1), PATH=str(tmp_path / "bin")) == UNKNOWN
     assert time.monotonic() - began < PATIENCE_S
 
 
@@ -145,7 +145,8 @@ def counted(tmp_path: Path, environment: dict[str, str]) -> dict[str, str]:
 def test_git_is_started_where_it_is_needed(
     arguments: list[str], calls: int, tmp_path: Path, counted: dict[str, str]
 ) -> None:
-    command = [sys.executable, "-m", "nsyswrap", *arguments]
+    code = f"{waiting_for_git(PATIENCE_S)}\nfrom nsyswrap.cli import main\nmain()"
+    command = [sys.executable, "-c", code, *arguments]
     subprocess.run(command, cwd=ROOT, env=counted, check=True, capture_output=True)
     assert len((tmp_path / "calls").read_text().splitlines()) == calls
 

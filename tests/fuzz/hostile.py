@@ -22,6 +22,7 @@ from string import Formatter
 from typing import TYPE_CHECKING, NamedTuple
 
 from command_cases import CASES, THINGS, make_own, make_things
+from waiting import PATIENCE_S
 
 from fuzz.case import Case, no_problem
 from fuzz.sql_files import naming_super_journal
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 CODES = (0, 1, 2, 65, 69, 70, 73, 78, 126, 127)
 _VICTIMS = "victims"
+_readers: list[subprocess.Popen[bytes]] = []
 _TERABYTES = 3 << 40
 _ODD_NAMES = (
     "line\nbreak",
@@ -102,7 +104,14 @@ def _linked(target: str) -> Callable[[Path, Path], object]:
 def _fifo(path: Path, _: Path) -> None:
     """Make a FIFO with a reader, which a command that writes into it would wait for."""
     os.mkfifo(path)
-    subprocess.Popen(["timeout", "20", "cat", path], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    command = ["timeout", str(PATIENCE_S), "cat", str(path)]
+    _readers.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+
+
+def _end_readers() -> None:
+    while _readers:
+        _readers[-1].terminate()
+        _readers.pop().wait()
 
 
 STANDS = (
@@ -172,4 +181,13 @@ def case(random: Random, folder: Path) -> Case:
     argv = [word.format(**spelled) for word in words.split()]
     # An own link in an own folder is followed.
     inputs = [] if made.endswith("a link to file") else [victims / "file"]
-    return Case(argv, inputs, no_problem, made, outputs=(folder,), codes=CODES, names_each=True)
+    return Case(
+        argv,
+        inputs,
+        no_problem,
+        made,
+        outputs=(folder,),
+        codes=CODES,
+        names_each=True,
+        after=_end_readers,
+    )

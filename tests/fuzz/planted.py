@@ -17,7 +17,7 @@ from fuzz.commands import SUMMARIES, summaries_problem
 from nsyswrap.analysis.arrays import groups
 from nsyswrap.capture.export import Export
 
-_LIMITS = server.Limits(seconds=2, bytes=300_000_000)
+_LIMITS = server.Limits(seconds=2, wall_s=6, bytes=300_000_000)
 _EXPORT = Path("x.sqlite")  # in the folder of the case, where the command runs
 
 

@@ -23,6 +23,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from waiting import PATIENCE_S
+
 import nsyswrap
 from fuzz import baselines, files, hostile, raw, sql, tables
 from fuzz.case import Case
@@ -40,7 +42,6 @@ SUBJECTS: dict[str, Callable[[random.Random, Path], Case]] = {
 _ORDER = (*("raw", "sql") * 8, "files", "hostile", "tables", "baselines")
 MEMORY_BYTES = 2_000_000_000
 DEADLINE_S = 10.0
-_PATIENCE = 3  # a machine that is busy gives a command a third of its time
 _CPU_BYTES = 1024 if sys.platform == "linux" else 1  # ru_maxrss has kilobytes on Linux
 # These need PyTorch, or load so much (pandas, matplotlib) that each fork would take 10 ms longer.
 _NOT_IMPORTED = (
@@ -56,9 +57,10 @@ _WARNING = re.compile(r"^nsyswrap: warning: .*", re.MULTILINE)
 
 
 class Limits(NamedTuple):
-    """What a command may use."""
+    """What a command may use: seconds of a CPU, and more by the clock, as a busy machine gives it no turn."""
 
     seconds: float = DEADLINE_S
+    wall_s: float = PATIENCE_S
     bytes: int = MEMORY_BYTES
 
 
@@ -194,7 +196,7 @@ def run(case: Case, place: Path, limits: Limits) -> Ended:
     os.close(held)
     # The pipe ends when the child has ended, and all that it started.
     try:
-        ready, _, _ = select.select([alive], [], [], limits.seconds * _PATIENCE)
+        ready, _, _ = select.select([alive], [], [], limits.wall_s)
     except BaseException:
         os.killpg(child, signal.SIGKILL)
         raise

@@ -4,7 +4,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from itertools import chain, pairwise, repeat
+from itertools import chain, repeat
 from pathlib import Path
 
 import pytest
@@ -18,27 +18,37 @@ from nsyswrap.record.conditions.observer import Sampler
 TOKEN = "mark"  # noqa: S105 - no secret
 
 
-def sampled(file: Path, count: int, **environment: str) -> Sampler:
+class NotedWaits(threading.Event):
+    """What a sampler waits by: it notes for how long. A busy machine gives it later turns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits_s: list[float] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.waits_s.append(timeout or 0)
+        return super().wait(timeout)
+
+
+def sampled(file: Path, count: int, stopped: NotedWaits | None = None, **environment: str) -> Sampler:
     """A sampler that has sampled each GPU so often, or has ended by itself."""
     sampler = Sampler(environment, TOKEN, file)
-    until_sampled(sampler, count)
-    return sampler
-
-
-def until_sampled(sampler: Sampler, count: int) -> None:
+    if stopped:
+        sampler._stopped = stopped  # noqa: SLF001
     thread = threading.Thread(target=sampler.run)
     thread.start()
     while thread.is_alive() and min((gpu.samples for gpu in sampler.gpus()), default=0) < count:
         time.sleep(0.01)
     sampler.stop()
     thread.join()
+    return sampler
 
 
 def test_ten_samples_a_second_of_each_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     library = FakeNvml(FakeGpu("GPU-a"), FakeGpu("GPU-b", power_mw=None, reasons=0))
     use(monkeypatch, library)
-    began = time.time_ns()
-    sampler = sampled(tmp_path / CONDITIONS, 8)
+    began, stopped = time.time_ns(), NotedWaits()
+    sampler = sampled(tmp_path / CONDITIONS, 8, stopped)
     first, second = sampler.gpus()
     samples = sample_rows(tmp_path / CONDITIONS)
     assert [row[1:] for row in samples[:2]] == [
@@ -48,9 +58,10 @@ def test_ten_samples_a_second_of_each_gpu(monkeypatch: pytest.MonkeyPatch, tmp_p
     times = [int(row[0]) for row in samples]
     assert began < times[0] <= times[-1] < time.time_ns()
     assert times == sorted(times)
-    assert first.samples == second.samples == len(samples) / 2
+    assert first.samples + second.samples == len(samples)
+    assert first.samples - second.samples in (0, 1)  # it can be stopped between them
     assert times[14] - began >= 7e8  # the eighth
-    assert min(later - earlier for earlier, later in pairwise(times[::2])) < 5e8  # a busy machine delays some
+    assert max(stopped.waits_s) < 0.5  # 0.1, unless reading takes long
     assert not library.is_open
 
 
@@ -96,19 +107,11 @@ def test_a_slow_driver_is_sampled_less_often(monkeypatch: pytest.MonkeyPatch, tm
 
 def test_one_slow_reading_does_not_stop_sampling(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """As 1 % of a core, the second sample would wait for 30 s."""
-    waits_s: list[float] = []
-
-    class Noted(threading.Event):
-        def wait(self, timeout: float | None = None) -> bool:
-            waits_s.append(timeout or 0)
-            return super().wait(timeout)
-
     use(monkeypatch, FakeNvml(FakeGpu()))
     monkeypatch.setattr(nvml.Device, "sample", slow_sample(chain([0.3], repeat(0.0))))
-    sampler = Sampler({}, TOKEN, tmp_path / CONDITIONS)
-    monkeypatch.setattr(sampler, "_stopped", Noted())
-    until_sampled(sampler, 5)
-    assert max(waits_s) < 10  # what is asked for: a busy machine gives later turns
+    stopped = NotedWaits()
+    sampled(tmp_path / CONDITIONS, 5, stopped)
+    assert max(stopped.waits_s) < 10
 
 
 def test_only_gpus_that_the_program_sees(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

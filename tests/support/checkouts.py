@@ -59,9 +59,15 @@ def git(folder: Path, *arguments: str) -> str:
     return done.stdout.strip()
 
 
+def waiting_for_git(limit_s: float) -> str:
+    """Return code that lets nsyswrap wait so long for git, instead of the seconds that its users wait."""
+    return f"from nsyswrap.base import run_tool\nrun_tool.git_state.__defaults__ = ({limit_s},)"
+
+
 def version_in(folder: Path, *prefix: str, code: str = "", **variables: str) -> str:
     """Return the version that a new Python with this folder on PYTHONPATH tells; ``code`` comes before."""
-    command = [*prefix, sys.executable, "-c", f"{code}\nimport nsyswrap\nprint(nsyswrap.__version__)"]
+    lines = (waiting_for_git(PATIENCE_S), code, "import nsyswrap", "print(nsyswrap.__version__)")
+    command = [*prefix, sys.executable, "-c", "\n".join(lines)]
     environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1", **variables}
     done = subprocess.run(
         command,

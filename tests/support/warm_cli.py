@@ -134,6 +134,7 @@ def serve(number: int) -> None:
     """Fork for each request on the socket ``number``, until the tests close their end."""
     import matplotlib.backends.backend_agg  # noqa: F401, PLC0415
     import pandas  # noqa: F401, ICN001, PLC0415
+    from waiting import give_tools_time  # noqa: PLC0415
 
     import nsyswrap  # noqa: PLC0415
 
@@ -143,6 +144,7 @@ def serve(number: int) -> None:
             importlib.import_module(module.name)
     for name in _LATER:
         importlib.import_module(name)
+    give_tools_time()
     nsyswrap.base.version.version()  # asks git once
     sys.path.remove(str(Path(__file__).parent))
     gc.freeze()
