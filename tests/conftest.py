@@ -30,8 +30,10 @@ pytest_plugins = ("tiers",)
 
 # It keeps tables of characters, which take it a second to make, and in no checkout.
 set_hypothesis_home_dir(Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "hypothesis")
-hypothesis.settings.register_profile("busy machine", deadline=None, database=None)
-hypothesis.settings.register_profile("few", deadline=None, database=None, max_examples=10)
+hypothesis.settings.register_profile(
+    "busy machine", deadline=None, database=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.register_profile("few", hypothesis.settings.get_profile("busy machine"), max_examples=10)
 with suppress(ImportError):  # older ones do not look for constants
     from hypothesis.internal.conjecture import providers
 
