@@ -118,7 +118,7 @@ class ExecutorDigests:
         else:
             name = hashlib.sha256("\n".join(captures).encode("utf-8", "surrogateescape")).hexdigest()[:24]
             target = self.folder / f"{name}.json"
-        return replace(task, target=target)
+        return replace(task, target=target, in_lines=False)
 
     def _unfinished(self, tasks: Sequence[gather.Task]) -> list[gather.Task]:
         return [task for task in tasks if not self._finished(task)]

@@ -293,7 +293,7 @@ def test_a_digest_is_kept_until_a_file_changes(tmp_path: Path, monkeypatch: pyte
     assert sorted(map(str, collected())) == ["10", "20"]
     made = digests.digest(folder)
     for kept in (tmp_path / "cache").rglob("*.json"):
-        digests.write(replace(made, totals={**made.totals, "kernel_ns": 11}), tmp_path / "d.json", kept)
+        digests.write_lines(replace(made, totals={**made.totals, "kernel_ns": 11}), kept)
     assert collected() == [11, 11]
     (tmp_path / "b" / "loose.sqlite").unlink()
     write(tmp_path / "b" / "loose.sqlite", kernel("k", 0, 22))

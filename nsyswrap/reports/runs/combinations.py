@@ -68,11 +68,10 @@ def combinations(results: Sequence[RunResult]) -> dict[tuple[str, ...], list[Run
     first that has one.
     """
     groups: dict[tuple[str, ...], list[RunResult]] = {}
-    of_name = {combination(result.run): key_of(result) for result in reversed(results) if result.totals}
-    for result in results:
-        key = key_of(result)
-        if not result.totals:
-            key = of_name.get(key[0], key)
+    keyed = [(key_of(result), result) for result in results]
+    of_name = {key[0]: key for key, result in reversed(keyed) if result.totals}
+    for own, result in keyed:
+        key = own if result.totals else of_name.get(own[0], own)
         groups.setdefault(key, []).append(result)
     return groups
 

@@ -50,7 +50,7 @@ from nsyswrap.reports.wording.states import IDLE_NAMES
 
 # Increases with the first change of the content after a release: a digest of another format is made again.
 FORMAT = 3
-_KEPT = b"kept by nsyswrap collect: "  # then the checksum of the lines that follow
+_LINES = b"lines of nsyswrap collect: "  # then their checksum
 _WITHOUT_CHECKSUM = (1, 2)  # 0.1 and 0.2
 _WITHOUT_VERSION = (*_WITHOUT_CHECKSUM, 3, 4, 5)  # and development versions; what they lack is missing
 WORK = (
@@ -218,22 +218,27 @@ def write_digest(folder: Path) -> None:
     write(digest(folder), folder / DIGEST)
 
 
-def write(result: Digest, path: Path, kept: Path | None = None) -> None:
-    """Store a digest as compact JSON, by way of a temporary file: a reader never sees a part of it.
-
-    What a second `collect` needs of it is stored at ``kept``, if that can be written.
-    """
+def write(result: Digest, path: Path) -> None:
+    """Store a digest as compact JSON, by way of a temporary file: a reader never sees a part of it."""
     content = vars(result) | {
         "summaries": {name: vars(summary) for name, summary in result.summaries.items()}
     }
     facts = {"format": FORMAT, "sha256": checksum(content), **content}
     RunFolder(path.parent).write(path.name, _compact(facts))
+
+
+def write_lines(result: Digest, path: Path, kept: Path | None = None) -> None:
+    """Store what `collect` needs of a digest, as lines of which it parses some.
+
+    They are stored at ``kept``, too, if they can be written there.
+    """
+    head = result.totals, list(result.summaries), result.facts
+    lines = "".join(map(_compact, (*head, result.kernels, *map(cell_rows, result.summaries.values()))))
+    text = f"{_LINES.decode()}{sha256(lines.encode('utf-8', 'surrogateescape')).hexdigest()}\n{lines}"
+    RunFolder(path.parent).write(path.name, text)
     if kept:
-        head = result.totals, list(result.summaries), result.facts
-        lines = "".join(map(_compact, (head, result.kernels, *map(cell_rows, result.summaries.values()))))
         with suppress(OutputError, Unreadable):
-            mark = sha256(lines.encode("utf-8", "surrogateescape")).hexdigest()
-            RunFolder(kept.parent).write(kept.name, f"{_KEPT.decode()}{mark}\n{lines}")
+            RunFolder(kept.parent).write(kept.name, text)
 
 
 def cell_rows(summary: ReportSummary) -> CellRows:
@@ -278,9 +283,9 @@ def read_kept(path: Path) -> KeptTotals:
     """
     try:
         mark, _, lines = small_file(path, LARGE_BYTES).partition(b"\n")
-        if mark != _KEPT + sha256(lines).hexdigest().encode():
+        if mark != _LINES + sha256(lines).hexdigest().encode():
             raise CaptureError(f"{path} is damaged: its content is not what nsyswrap wrote")
-        totals, reports, facts = json_of(lines.partition(b"\n")[0])
+        totals, reports, facts = json_of(b"[%b]" % b",".join(lines.split(b"\n", 3)[:3]))
     except (OSError, ValueError) as error:
         raise CaptureError(f"cannot read {path}: {why(error)}") from None
     return totals, reports, facts
@@ -293,9 +298,9 @@ def reread(path: Path, reports: Sequence[str]) -> tuple[Sequence[Kernel], dict[s
     """
     try:
         content = small_file(path, LARGE_BYTES)
-        if content.startswith(_KEPT):
-            _, head, kernels, *lines = content.splitlines()
-            line_of = dict(zip(json_of(head)[1], lines, strict=True))
+        if content.startswith(_LINES):
+            _, _, names, _, kernels, *lines = content.splitlines()
+            line_of = dict(zip(json_of(names), lines, strict=True))
             wanted = {name: line_of[name] for name in reports if name in line_of}
             of_run, *rows = json_of(b"[%b]" % b",".join((kernels, *wanted.values())))
             return of_run, dict(zip(wanted, rows, strict=True))
@@ -331,8 +336,9 @@ def _summary(capture: Capture, report: Report) -> ReportSummary | None:
         table = replace(report, conclude=None).make(capture)  # its sentence is not stored
     except NotInCapture:
         return None
-    columns = list(map(list, zip(*table.rows(), strict=True)))
-    return ReportSummary([column.name for column in table.columns], columns or [[] for _ in table.columns])
+    columns = table.columns
+    values: list[list[Any]] = [list(table.plain(column, slice(None))) for column in columns]
+    return ReportSummary([column.name for column in columns], values)
 
 
 def _totals(

@@ -38,6 +38,7 @@ from nsyswrap.reports.runs.digest import (
     read_kept,
     stored,
     write,
+    write_lines,
 )
 from nsyswrap.reports.runs.workers import Worker, WorkerDeath, in_blocks
 
@@ -60,14 +61,15 @@ _MOST_BYTES = 768 << 20  # of all digests: those of 20,000 runs
 class Task:
     """A capture to digest, the number of its run, and the file for its digest.
 
-    With ``ranks``, the captures of all ranks of a run, these are compared instead. The digest is stored at
-    ``kept``, too, for the next time.
+    With ``ranks``, the captures of all ranks of a run, these are compared instead. ``in_lines``: the file is
+    for this `collect` alone, which needs no whole digest. The same is stored at ``kept`` for the next one.
     """
 
     number: int
     capture: Path
     target: Path
     ranks: tuple[Path, ...] = ()
+    in_lines: bool = False
     kept: Path | None = None
 
 
@@ -125,7 +127,10 @@ def _digest_totals(task: Task) -> DigestTotals:
         if task.ranks:
             return DigestTotals(None, compared=rank_digest(task.ranks))
         result = digest(task.capture)
-        write(result, task.target, task.kept)
+        if task.in_lines:
+            write_lines(result, task.target, task.kept)
+        else:
+            write(result, task.target)
     except NsyswrapError as error:
         return DigestTotals(None, error=error.message, exit_code=error.exit_code)
     except Exception as error:  # noqa: BLE001 - one capture must not end the others
@@ -207,7 +212,8 @@ def gather(
                     keep(number, replace(result, run=own) if result.run == own else result)
                 else:
                     path = runs[number].path
-                    yield Task(number, path, scratch / f"{number}.json", kept=place_of(path))
+                    target = scratch / f"{number}{_ENDING}"
+                    yield Task(number, path, target, in_lines=True, kept=place_of(path))
 
     with closing(to_digest()) as tasks, closing(make(tasks, jobs)) as made:
         for task, answer in made:

@@ -28,6 +28,7 @@ from nsyswrap.reports.runs.digest import (
     reread,
     stored,
     write_digest,
+    write_lines,
 )
 from nsyswrap.reports.runs.digest import write as write_to
 
@@ -220,7 +221,9 @@ def test_a_digest_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 def test_what_a_second_collect_reads_is_what_the_digest_has(tmp_path: Path) -> None:
     made = digest(write(tmp_path / "a.sqlite", *everything(), kernel('a "b", c;\n\u2028d', 0, 10)))
-    write_to(made, tmp_path / "d.json", tmp_path / "kept.json")
+    write_to(made, tmp_path / "d.json")
+    write_lines(made, tmp_path / "scratch.json", tmp_path / "kept.json")
+    assert (tmp_path / "scratch.json").read_bytes() == (tmp_path / "kept.json").read_bytes()
     assert read_kept(tmp_path / "kept.json") == (made.totals, list(made.summaries), made.facts)
     wanted = ["gpu_time", "no_report", *made.summaries]
     of_digest, of_kept = (reread(tmp_path / name, wanted) for name in ("d.json", "kept.json"))
