@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from conftest import RunIn
 from tiny_export import call, kernel, nvtx, write
+from waiting import PATIENCE_S
 from warm_cli import WarmCli
 
-PATIENCE_S = 60
 OF_NSYS = """\
 profile -t cuda,nvtx train.py
   use nsyswrap profile --trace cuda,nvtx train.py

@@ -23,6 +23,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
+from waiting import PATIENCE_S, give_tools_time
+
 SERVE = "import sys, warm_cli; warm_cli.serve(int(sys.argv.pop()))"
 _LENGTH = 8  # bytes, before each request
 _READ_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "MPL")  # variables of Python and libraries
@@ -54,7 +56,7 @@ class WarmCli:
     def close(self) -> None:
         """End the process."""
         self._socket.close()
-        self._process.wait(60)
+        self._process.wait(PATIENCE_S)
 
     def can_run(self, words: list[str], stdin: str, variables: dict[str, str]) -> bool:
         """Return True if a command with this input and these variables would do the same as a new process."""
@@ -134,7 +136,6 @@ def serve(number: int) -> None:
     """Fork for each request on the socket ``number``, until the tests close their end."""
     import matplotlib.backends.backend_agg  # noqa: F401, PLC0415
     import pandas  # noqa: F401, ICN001, PLC0415
-    from waiting import give_tools_time  # noqa: PLC0415
 
     import nsyswrap  # noqa: PLC0415
 
