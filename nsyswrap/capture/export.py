@@ -421,7 +421,8 @@ class Export:
             return np.array(values, dtype=object)
         if not set(map(type, values)) <= {int, type(None)}:
             values = tuple(self._integer(value, where) for value in values)
-        array = np.fromiter((MISSING if value is None else value for value in values), np.int64, len(values))
+        known = (MISSING if value is None else value for value in values) if None in values else values
+        array = np.fromiter(known, np.int64, len(values))
         if np.count_nonzero(array == MISSING) != values.count(None):
             raise self._damaged(f"{where} has {MISSING}, which stands for no number")
         return array

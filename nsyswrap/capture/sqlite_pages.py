@@ -213,14 +213,16 @@ def _column_indexes(db: sqlite3.Connection, table: str, names: Sequence[str]) ->
 
 def _leaf_numbers(file: PageFile, table: str) -> tuple[Ints, Ints]:
     """Return the numbers of the table's leaf pages in row order, and the last rowid of each but the last."""
+    [count] = file.db.execute("PRAGMA page_count").fetchone()
+    if count < FEW_LEAVES:
+        raise NotPlain("few rows")
+    if count > _MOST_PAGES:
+        raise NotPlain("more pages than a capture has")
     sql = "SELECT rootpage FROM sqlite_master WHERE type = 'table' AND name = ?"
     roots = [root for (root,) in file.db.execute(sql, (table,))]
     if not file.is_plain or len(roots) != 1 or not isinstance(roots[0], int) or roots[0] < 0:
         raise NotPlain("no table, or in an unusual file")
     lock_page = _LOCK_BYTE // file.page_bytes + 1
-    [count] = file.db.execute("PRAGMA page_count").fetchone()
-    if count > _MOST_PAGES:
-        raise NotPlain("more pages than a capture has")
     unseen = np.ones(count + 1, bool)
     unseen[0] = unseen[lock_page : lock_page + 1] = False  # no page has number 0; virtual tables have root 0
     level, last = np.array(roots, np.int64), np.zeros(1, np.int64)
