@@ -201,6 +201,8 @@ def launch(spec: RunSpec, callbacks: Callbacks, hooks: Hooks) -> int:
         watch = _watch(process, timed, private.token, received, hooks.is_over)
         watch.on_poll = _once(lambda: timed.pid, lambda pid: hooks.on_start(register(pid)), watch.on_poll)
         watch.wait()
+        if not timed.has_started:  # it can have ended before that was noted
+            timed.pause(0)
         if timed.pid is not None and watch.since_s < 0 and _runs(timed.pid):
             callbacks.progress(_ALONE.format(spec.program.name))
             while _runs(timed.pid):

@@ -26,9 +26,10 @@ from ran import ran
 from waiting import PATIENCE_S, wait_until
 
 from nsyswrap.base.nsys.command import check_export
+from nsyswrap.base.nsys.options import RecordingOptions
 from nsyswrap.base.run_folder import EXPORT, RUN, STATUS
 from nsyswrap.record import proc, readiness, session
-from nsyswrap.record.program import Callbacks
+from nsyswrap.record.program import Callbacks, Program, RunSpec
 
 pytestmark = pytest.mark.usefixtures("nsys")
 
@@ -302,6 +303,14 @@ def test_a_server_that_ends_before_it_is_ready(tmp_path: Path, environment: dict
         printed = process.communicate(timeout=PATIENCE_S)[0]
     assert (process.returncode, "before it was ready" in printed) == (4, True), printed
     assert not (tmp_path / "loaded").exists()
+
+
+def test_a_program_that_ends_before_it_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first look of a busy machine comes late: it waits for the end."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr(subprocess.Popen, "poll", lambda process: process.wait(PATIENCE_S))
+    spec = RunSpec(Program(("true",), "true"), tmp_path / "served", RecordingOptions(trace="none"))
+    assert session.launch(spec, Callbacks(), session.Hooks(lambda _: None)) == 0
 
 
 @pytest.mark.parametrize("small_disk", ["400k"], indirect=True)
