@@ -43,7 +43,8 @@ ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if h
 
 LOCK = "lock"
 _LONGEST = 200  # bytes of a lock file
-_GLANCE_S = 0.2  # longer than `is_locked` takes, which locks the file too
+_GLANCE_S = 0.2  # longer than `is_locked` takes, which shares a lock of the file
+_LONG_GLANCE_S = 60  # the same on a machine that is so busy that it gives the other process no turn
 _PAUSE_S = 0.1
 _held: dict[str, int] = {}  # path of a folder that this process has locked -> descriptor of its lock file
 _HOLDER = re.compile(r"(?P<host>.+), process (?P<pid>\d+)")
@@ -576,12 +577,18 @@ def _open(path: Path, patience_s: float) -> int:
         with suppress(OSError):  # the group of a shared run may test the lock
             folder = paths.status(path.parent)
             os.fchmod(descriptor, 0o600 | (folder.st_mode & 0o040 if folder else 0))
+        late_s = time.monotonic() - deadline
         is_mine = _lock(descriptor)
-        if _is_at(descriptor, path) if is_mine else time.monotonic() > deadline:
+        if _is_at(descriptor, path) if is_mine else _is_held(descriptor, late_s):
             return descriptor
         os.close(descriptor)
         if not is_mine:
             time.sleep(_PAUSE_S)
+
+
+def _is_held(descriptor: int, late_s: float) -> bool:
+    """Return True if no patience is left for the holder; one that only looks at the lock shares it."""
+    return late_s > 0 and (late_s > _LONG_GLANCE_S or not _lock(descriptor, shared=True))
 
 
 def _is_at(descriptor: int, path: Path) -> bool:

@@ -1,5 +1,6 @@
 """The batch folder: planned runs keep their folders, and what lies in a folder is the state of its run."""
 
+import fcntl
 import itertools
 import json
 import os
@@ -10,10 +11,12 @@ from collections.abc import Iterator
 from concurrent import futures
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from file_accesses import accesses
 
+from nsyswrap.base import files
 from nsyswrap.base.errors import OutputError
 from nsyswrap.base.files import LOCK, holder_here, is_lock_file, is_locked, locked
 from nsyswrap.base.nsys.options import RecordingOptions
@@ -242,6 +245,23 @@ def test_a_folder_is_held_until_its_holder_is_killed(tmp_path: Path) -> None:
     assert read_state(tmp_path).state == "done"
     with locked(tmp_path, "another"):
         pass
+
+
+def test_who_only_looks_at_a_lock_does_not_hold_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that looks shares a lock for a moment, for seconds where it gets no turn."""
+    (tmp_path / LOCK).touch()
+    clock, looks = itertools.count(), os.open(tmp_path / LOCK, os.O_RDONLY)
+    fcntl.flock(looks, fcntl.LOCK_SH)
+
+    def sleep(_: float) -> None:
+        if next(clock) > 20:
+            os.close(looks)
+
+    monkeypatch.setattr(files, "time", SimpleNamespace(monotonic=clock.__next__, sleep=sleep))
+    with locked(tmp_path, "a test"):
+        assert holder_here(tmp_path) == os.getpid()
 
 
 @pytest.mark.parametrize(
