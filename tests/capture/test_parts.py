@@ -13,7 +13,7 @@ from tiny_export import call, changed, kernel, nvtx, write
 
 from nsyswrap import open_capture
 from nsyswrap.api import CaptureReader
-from nsyswrap.capture import capture as reading
+from nsyswrap.capture import partial as reading
 from nsyswrap.capture import selection, sqlite_pages
 from nsyswrap.capture.intervals import LEAST, MOST, Window, whole_time
 from nsyswrap.capture.selection import Selection, parse_time
