@@ -197,17 +197,24 @@ def _graphs(capture: Capture, operations: GpuOperations) -> NDArray[Any]:
     ids = np.full(len(operations), MISSING)
     for number, kind in enumerate(KINDS):
         mine = np.flatnonzero(operations.kind == number)
-        if not len(mine):
-            continue
-        field = "graph_exec_id" if kind == GRAPH else "graph_node_id"
-        values = capture.columns(kind, field)[field]
-        if kind == GRAPH:
-            values = values[operations.row[mine]]
-            ids[mine] = np.where(values == MISSING, 0, values)
-        elif (nodes := (values != MISSING) & (values != 0)).any():
-            mine = mine[nodes[operations.row[mine]]]
-            ids[mine] = values[operations.row[mine]] >> _GRAPH_SHIFT
+        if len(mine):
+            field = graph_field(kind)
+            values = capture.columns(kind, field)[field]
+            if kind == GRAPH or ((values != MISSING) & (values != 0)).any():
+                ids[mine] = graph_ids(kind, values[operations.row[mine]])
     return ids
+
+
+def graph_field(kind: str) -> str:
+    """Return the field that has the graph of an operation, or its node."""
+    return "graph_exec_id" if kind == GRAPH else "graph_node_id"
+
+
+def graph_ids(kind: str, values: NDArray[Any]) -> NDArray[Any]:
+    """Return the ids of graphs from the field that has them; MISSING for operations that are no nodes."""
+    if kind == GRAPH:
+        return np.where(values == MISSING, 0, values)
+    return np.where((values != MISSING) & (values != 0), values >> _GRAPH_SHIFT, MISSING)
 
 
 def _names(

@@ -1,7 +1,7 @@
-"""Keep the first and the last time in each block of a large table in the user's cache.
+"""Keep what windows need of a large export in the user's cache: what counts for it until it changes.
 
-Windows need them, see ``capture``. They are kept whenever all starts and ends of a table were read. They
-count only for an export that did not change.
+That is the first and the last time in each block of a table, kept whenever all starts and ends of it were
+read (see ``partial``).
 """
 
 from __future__ import annotations
@@ -50,22 +50,49 @@ class BlockTimes(NamedTuple):
     last: NDArray[np.int64]
 
 
+class StoredFile:
+    """A file of the cache on one thing in an export: none for an export that was changed just now."""
+
+    def __init__(self, pages: PageFile | None, what: str) -> None:
+        """Find the file for ``what`` of the export with these pages."""
+        self._path = _path(pages, what) if pages else None
+
+    def read(self) -> bytes | None:
+        """Return what was stored; None if nothing was."""
+        with suppress(OSError):
+            if self._path:
+                content = small_file(self._path)
+                os.utime(self._path)
+                return content
+        return None
+
+    def write(self, content: bytes) -> None:
+        """Store it, and remove what was not used for long."""
+        if not self._path:
+            return
+        with suppress(OSError, OutputError, Unreadable):
+            write(self._path, content)
+            for other in paths.matching(self._path.parent, f"*{_ENDING}"):
+                facts = paths.status(other)
+                if facts and time.time() - facts.st_mtime > _UNUSED_S:
+                    other.unlink(missing_ok=True)
+
+
 class StoredTimes:
-    """The file for the times of a table: none for a small table, or an export that was changed just now."""
+    """The times of a table: of a small one none are stored."""
 
     def __init__(self, pages: PageFile | None, table: str, leaves: Leaves | None) -> None:
         """Find the file for a table with these leaf pages."""
         self._leaves = leaves
-        large = leaves is not None and len(leaves.numbers) >= LARGE_LEAVES
-        self._path = _path(pages, table) if pages and large else None
+        self.is_large = leaves is not None and len(leaves.numbers) >= LARGE_LEAVES
+        self._file = StoredFile(pages if self.is_large else None, table)
 
     def times(self) -> BlockTimes | None:
         """Return what was stored; None if nothing is usable."""
-        with suppress(OSError, ValueError):
-            if self._path and self._leaves:
-                times = BlockTimes(*np.frombuffer(small_file(self._path), np.int64).reshape(3, -1))
+        with suppress(ValueError):
+            if self._leaves and (content := self._file.read()):
+                times = BlockTimes(*np.frombuffer(content, np.int64).reshape(3, -1))
                 if times.rows.sum() == self._leaves.rows.sum():
-                    os.utime(self._path)
                     return times
         return None
 
@@ -85,23 +112,17 @@ class StoredTimes:
         self._keep(read, times)
 
     def _keep(self, read: Wanted, times: Callable[[], BlockTimes]) -> None:
-        """Store the times, and remove what was not used for long."""
-        if not self._path or not {("start", "time"), ("end", "time")} <= set(read) or self.times():
-            return
-        with suppress(OSError, OutputError, Unreadable):
-            write(self._path, np.stack(times()).tobytes())
-            for other in paths.matching(self._path.parent, f"*{_ENDING}"):
-                facts = paths.status(other)
-                if facts and time.time() - facts.st_mtime > _UNUSED_S:
-                    other.unlink(missing_ok=True)
+        """Store the times of a large table, once."""
+        if self.is_large and {("start", "time"), ("end", "time")} <= set(read) and not self.times():
+            self._file.write(np.stack(times()).tobytes())
 
 
-def _path(pages: PageFile, table: str) -> Path | None:
+def _path(pages: PageFile, what: str) -> Path | None:
     with suppress(OSError, OutputError):
         status = pages.status()
         # Then nothing was changed since the export was opened. A private copy is always new.
         if pages.opened_s - max(status.st_ctime, status.st_mtime) > _SETTLED_S:
             identity = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-            key = repr((_FORM, identity, pages.header, table))
+            key = repr((_FORM, identity, pages.header, what))
             return cache_dir("times") / f"{hashlib.sha256(os.fsencode(key)).hexdigest()[:24]}{_ENDING}"
     return None
