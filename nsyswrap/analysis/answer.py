@@ -195,7 +195,7 @@ def answer_of(capture: Capture) -> Answer:
 
     ``devices`` is empty if no GPU work is there, or if the kernels were not recorded.
     """
-    withheld = withheld_because(capture)
+    withheld = None if capture.facts else withheld_because(capture)  # doubtful captures have none
     lacks_work = withheld is not None and withheld.kind == KERNELS_MISSING
     processes = [] if lacks_work else judged_processes(capture)
     advice = Advice([], [], []) if withheld or not processes else advice_of(capture)

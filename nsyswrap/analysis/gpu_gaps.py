@@ -456,7 +456,7 @@ def _explained_block(
         return_ns = api["end_ns"][call[known]]
         returned[known] = np.clip(return_ns, begun[known], end[known])
         kind[known] = _closing_cause(whole, operations, after[known])
-        waited = operations.start_ns[after[known]] - return_ns > _longest_latency(whole)
+        waited = operations.start_ns[after[known]] - return_ns > longest_latency(whole)
         # A window may cut the gap: then the gap began when the operation before it ended.
         begin = _at(operations.end_ns, gap["before"][known], MISSING)
         queued[known] = np.where((return_ns <= begin) | waited, _CAUSE["queued"], kind[known])
@@ -481,8 +481,10 @@ def _closing_cause(whole: Capture, operations: GpuOperations, after: NDArray[Any
 
 
 @per_capture
-def _longest_latency(whole: Capture) -> float:
+def longest_latency(whole: Capture) -> float:
     """Return the longest time from a call's return to its operation that is the launch itself, in ns."""
+    if whole.facts:
+        return whole.facts.longest_latency_ns
     launches = launches_of(whole)
     latency_ns = launches.latency_ns.compress(launches.uncontended & ~launches.first)
     if not len(latency_ns):

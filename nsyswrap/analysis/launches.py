@@ -172,7 +172,7 @@ def _all_launches(capture: Capture) -> Launches:
         operation=operation,
         name=name.astype(np.int32),
         names=names,
-        first=first,
+        first=np.isin(calls, capture.facts.first_calls) if capture.facts else first,
         start_ns=start,
         narrow_api_ns=api_ns,
         narrow_latency_ns=narrow(operations.start_ns[operation] - start),

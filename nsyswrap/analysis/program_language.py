@@ -32,6 +32,8 @@ _OPENACC = re.compile(r"_\d+_gpu(?:__red)?$|^nvkernel_|\$_omp_fn\$\d+$")
 @per_capture
 def framework_of(whole: Capture) -> str:
     """Return the one of FRAMEWORKS that launched kernels of a capture; empty without one."""
+    if whole.facts:
+        return whole.facts.framework
     names = full_names(whole)[1] if whole.has(KERNEL) else []
     patterns = {PYTORCH: _PYTORCH, JAX: _JAX}
     return next((name for name, one in patterns.items() if any(map(one.search, names))), "")
@@ -40,6 +42,8 @@ def framework_of(whole: Capture) -> str:
 @per_capture
 def language_of(whole: Capture) -> str:
     """Return the one of LANGUAGES that a program is written with, by its kernels, ranges and command."""
+    if whole.facts:
+        return whole.facts.language
     framework = framework_of(whole)
     if framework:
         return framework

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -52,13 +52,15 @@ if TYPE_CHECKING:
     from nsyswrap.capture.export import Export
     from nsyswrap.capture.info import Diagnostic, Info
     from nsyswrap.capture.intervals import Window
+    from nsyswrap.capture.nearby import WholeFacts
     from nsyswrap.capture.schema import FieldKind
     from nsyswrap.capture.selection import KernelNames
+    from nsyswrap.capture.stored_times import StoredFile
 
     Source = tuple[str, FieldKind] | None
 
 with lazy_imports():
-    from nsyswrap.capture import shared
+    from nsyswrap.capture import nearby, shared
 
 
 _SELECTED_BY = (*schema.SPANS, *OWNERS, "event_type")  # what clipping compares
@@ -163,6 +165,23 @@ class Capture:
     def decided(self, *, as_nsys: bool = False) -> Self:
         """Return this view with what its selection left to the reports decided, so that all tables agree."""
         return self.viewed(selection=self.view.selection.decided(as_nsys=as_nsys))
+
+    def nearby(self, rows: Mapping[str, NDArray[Any]], facts: WholeFacts) -> Self:
+        """Return this view of an export that has only these rows of some tables, see ``nearby``."""
+        other = object.__new__(type(self))
+        other.path, other.source = self.path, self.source
+        other._open(cast("Export", nearby.NearbyExport(self.original, rows, facts)), self.view)
+        return other
+
+    @property
+    def stored_facts(self) -> StoredFile | None:
+        """Where facts of the whole capture are stored; None for a small one."""
+        return self.original.stored_facts(schema.events("kernel").table)
+
+    @property
+    def facts(self) -> WholeFacts | None:
+        """What is known of the whole capture where only what lies near a window is here; else None."""
+        return getattr(self._export, "facts", None)
 
     @contextmanager
     def exact(self) -> Iterator[None]:

@@ -47,6 +47,7 @@ from nsyswrap.base.sqlite import (
     statement,
     tables_of,
 )
+from nsyswrap.base.version import version_at_once
 from nsyswrap.capture.schema import CAPTURE_MARKS, NSYS_TABLE, STRINGS, FieldKind, Wanted
 from nsyswrap.capture.sqlite_pages import (
     Leaves,
@@ -58,7 +59,7 @@ from nsyswrap.capture.sqlite_pages import (
     stream_columns,
 )
 from nsyswrap.capture.sqlite_records import NotPlain
-from nsyswrap.capture.stored_times import StoredTimes
+from nsyswrap.capture.stored_times import StoredFile, StoredTimes
 from nsyswrap.capture.stream import Columns, Extremes, in_blocks, joined, noting
 
 T = TypeVar("T")
@@ -187,6 +188,11 @@ class Export:
     def stored(self, table: str) -> StoredTimes:
         """Return where the times of a table are stored; nowhere for a folder, which has no pages."""
         return StoredTimes(getattr(self, "pages", None), table, self._leaves.get(table))
+
+    def stored_facts(self, table: str) -> StoredFile | None:
+        """Return where facts of the whole export are stored, see ``nearby``; None if this table is small."""
+        is_large = self.leaves(table) is not None and self.stored(table).is_large
+        return StoredFile(self.pages, f"facts of {version_at_once()}") if is_large else None
 
     def has_read(self, table: str, name: str) -> bool:
         """Return True if a column was read completely."""

@@ -1,7 +1,7 @@
 """Keep what windows need of a large export in the user's cache: what counts for it until it changes.
 
 That is the first and the last time in each block of a table, kept whenever all starts and ends of it were
-read (see ``partial``).
+read (see ``partial``), and facts of the whole (see ``nearby``).
 """
 
 from __future__ import annotations

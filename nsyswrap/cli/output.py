@@ -48,7 +48,7 @@ with lazy_imports():  # none of these for --help and completion
     import shlex
     import textwrap
 
-    from nsyswrap.analysis import gpu_operations, no_gpu_work
+    from nsyswrap.analysis import gpu_operations, nearby, no_gpu_work
     from nsyswrap.base import files, units
     from nsyswrap.render import formats, summary_screen
     from nsyswrap.render.formats import csv
@@ -304,7 +304,9 @@ def summary_text(
     """
     with ascii_layout(active=layout.ascii):
         with step(f"reading {capture.source} …"):
-            made = summary.summarize(capture, alone=True)
+            near = nearby.near_window(capture)
+            made = summary.summarize(near, alone=True)
+            nearby.keep_facts(near)
         note_tables([table for table, _ in made.tables], [capture])
         if not with_ending:
             made = dataclasses.replace(made, ending="")

@@ -42,7 +42,7 @@ def doubts(capture: Capture) -> tuple[list[Finding], list[Finding], list[Finding
             refused = Finding.doubt("ranges_not_judged", "timing_audit", reason=error.message)
             return list(lost_events(capture)), [], [*notes, refused]
         measured = seems_measured(capture)
-        own, other = _own_ranges(capture, timings), np.zeros(len(timings), dtype=bool)
+        own, other = own_ranges(capture, timings), np.zeros(len(timings), dtype=bool)
         wrongly: tuple[tuple[FindingKind, NDArray[Any]], ...] = (
             ("timed_launch_only", _short(timings)),
             ("timed_earlier_work", _long(timings)),
@@ -152,7 +152,7 @@ def _with_verdict(timings: Audit, *verdicts: str) -> NDArray[Any]:
     return marks
 
 
-def _own_ranges(capture: Capture, timings: Audit) -> NDArray[Any]:
+def own_ranges(capture: Capture, timings: Audit) -> NDArray[Any]:
     """Mark ranges of the program: those of nsyswrap.measure, and repeated ones in the default domain."""
     domain = capture.whole.columns("nvtx", "domain_id")["domain_id"][timings.row]
     codes, _ = range_labels(capture.whole, timings.row)

@@ -1,0 +1,213 @@
+"""Judge a window of a large capture by what lies near it, once the whole was read.
+
+What a screen says of a window follows from the operations and calls in it, from those beside them, and from
+facts of the whole. ``keep_facts`` stores these, unless something in the whole is doubtful or unusual.
+``near_window`` reads the window with some time around it, and checks that nothing farther away can matter:
+
+- each operation in the window has its launch call, and each call in it has its operations, if it has some
+- each thread that launches in the window launched before, or never before in the whole
+- each device of each process has operations before and after the window, or no more of them in the whole
+- NVTX ranges whose timing is judged do not reach farther
+
+Where that does not hold within a few attempts, the whole is read.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nsyswrap.analysis.advice.measurement import own_ranges
+from nsyswrap.analysis.answer import withheld_because
+from nsyswrap.analysis.arrays.groups import distinct
+from nsyswrap.analysis.gpu_gaps import longest_latency
+from nsyswrap.analysis.gpu_operations import (
+    KERNEL,
+    KINDS,
+    all_processes_known,
+    communicating,
+    gpu_operations_of,
+)
+from nsyswrap.analysis.known_work import known_work
+from nsyswrap.analysis.launches import Launches, graph_field, graph_ids, launches_of
+from nsyswrap.analysis.names import CLASSES, COPY, LAUNCH, call_classes
+from nsyswrap.analysis.program_language import framework_of, language_of
+from nsyswrap.analysis.timing_audit import audit
+from nsyswrap.analysis.timing_audit.purpose import seems_measured
+from nsyswrap.base.errors import CaptureError
+from nsyswrap.capture import schema
+from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.nearby import DeviceUse, WholeFacts
+from nsyswrap.capture.selection import Selection
+from nsyswrap.capture.stream import one_of
+
+_CUT = (*KINDS, "api", "synchronization")
+_LEAST_NS = 50_000_000  # around a window
+_ATTEMPTS, _WIDER = 3, 8
+_MOST = 0.25  # of the time of all operations: near all of it, the whole is read as fast
+
+
+def keep_facts(capture: Capture) -> None:
+    """Store facts of the whole of a large capture for its windows, after most of them were computed."""
+    stored = capture.stored_facts
+    if not stored or capture.facts:
+        return
+    known = stored.read()
+    if known is None or (known and not WholeFacts.unpacked(known)):
+        facts = None
+        with suppress(CaptureError):  # which the screen has said
+            facts = _facts(capture.whole)
+        stored.write(facts.packed() if facts else b"")
+
+
+def _facts(whole: Capture) -> WholeFacts | None:
+    """Return the facts of a whole capture; None if its windows have to be judged in the whole."""
+    if not (whole.has(KERNEL) and whole.has("api") and len(_tables(whole, "api")) == 1):
+        return None
+    operations, launches = gpu_operations_of(whole), launches_of(whole)
+    doubtful = (
+        any(diagnostic.loss for diagnostic in whole.diagnostics)
+        or not all_processes_known(whole)
+        or withheld_because(whole) is not None
+    )
+    # Whether ranks wait for each other is judged over all time.
+    talks = len(operations.processes) > 1 and communicating(whole, operations).any()
+    graphs = _graphs(whole, launches)
+    unequal = len(dict(graphs)) < len(graphs) or (launches.operations[~launches.of_graph] > 1).any()
+    if doubtful or talks or unequal or known_work(whole).recorded:
+        return None
+    return WholeFacts(
+        launches.call[launches.first].tolist(),
+        _unstarted(whole).tolist(),
+        _measured(whole).tolist(),
+        longest_latency(whole),
+        whole.all_cuda_events,
+        framework_of(whole),
+        language_of(whole),
+        list(graphs),
+        list(_first_launches(whole).items()),
+        [
+            DeviceUse(process, device, int(operations.start_ns[rows[0]]), int(operations.end_ns[rows].max()))
+            for process, device, rows in operations.by_device()
+        ],
+    )
+
+
+def _first_launches(whole: Capture) -> dict[int, int]:
+    return _first_of_threads(whole, launches_of(whole))
+
+
+def _first_of_threads(whole: Capture, launches: Launches) -> dict[int, int]:
+    """Return the start in ns of the first of these launches of each thread, by its global id."""
+    threads, codes = distinct(whole.columns("api", "global_tid")["global_tid"][launches.call])
+    first = np.full(len(threads), np.iinfo(np.int64).max)
+    np.minimum.at(first, codes, launches.start_ns)
+    return dict(zip(threads.tolist(), first.tolist(), strict=True))
+
+
+def _graphs(whole: Capture, launches: Launches) -> set[tuple[int, int]]:
+    """Return the ids of the graphs of these launches, each with how many operations a launch has."""
+    launches = launches.of(np.flatnonzero(launches.of_graph))
+    operations, graphs = gpu_operations_of(whole).of(launches.operation), set[tuple[int, int]]()
+    for number, kind in enumerate(KINDS):
+        mine = np.flatnonzero(operations.kind == number)
+        if len(mine):
+            mine, field = mine[np.argsort(operations.row[mine])], graph_field(kind)
+            ids = graph_ids(kind, whole.at(kind, operations.row[mine], field)[field])
+            graphs |= set(zip(ids.tolist(), launches.operations[mine].tolist(), strict=True))
+    return graphs
+
+
+def _unstarted(whole: Capture) -> NDArray[Any]:
+    """Return the positions of the calls that can start operations, and did not."""
+    marks = one_of(call_classes(whole), (CLASSES.index(LAUNCH), CLASSES.index(COPY)))
+    operations = gpu_operations_of(whole)
+    marks[operations.call.compress(operations.call >= 0)] = False
+    return np.flatnonzero(marks)
+
+
+def _measured(whole: Capture) -> NDArray[Any]:
+    """Return the positions of the ranges that seem to measure GPU work."""
+    if not whole.has("nvtx"):
+        return np.empty(0, np.int64)
+    rows: NDArray[Any] = audit(whole).row[seems_measured(whole)]
+    return rows
+
+
+def _tables(whole: Capture, kind: str) -> list[str]:
+    return schema.events(kind).tables(whole.original.tables)
+
+
+def near_window(capture: Capture) -> Capture:
+    """Return a capture with what lies near its window; the same capture where that does not suffice."""
+    stored = capture.stored_facts if capture.view.selection.windowed else None
+    facts = WholeFacts.unpacked(stored.read() or b"") if stored else None
+    if not facts:
+        return capture
+    start, end = capture.window.start_ns, capture.window.end_ns
+    used_ns = max(use.last_ns for use in facts.devices) - min(use.first_ns for use in facts.devices)
+    margin = max((end - start) // 4, _LEAST_NS)
+    for _ in range(_ATTEMPTS):
+        low, high = start - margin, end + margin
+        if high - low > _MOST * used_ns:
+            break
+        around = capture.whole.viewed(selection=Selection(low, high, clip=False))
+        rows = {
+            table: around.columns(kind, "row")["row"] - 1 for kind in _CUT for table in _tables(around, kind)
+        }
+        [calls] = (rows[table] for table in _tables(around, "api"))
+        first, unstarted = (np.flatnonzero(np.isin(calls, f)) for f in (facts.first_calls, facts.unstarted))
+        near = capture.nearby(rows, facts._replace(first_calls=first.tolist(), unstarted=unstarted.tolist()))
+        if _suffices(near.whole, (start, end), (low, high)):
+            return near
+        margin *= _WIDER
+    return capture
+
+
+def _suffices(near: Capture, window: tuple[int, int], around: tuple[int, int]) -> bool:
+    """Return True if nothing outside the time ``around`` the window can matter for what is said of it."""
+    (start, end), (low, high), facts = window, around, near.facts
+    if not (facts and near.count(KERNEL) and near.count("api")):
+        return False
+    operations, launches = gpu_operations_of(near), launches_of(near)
+    used = {(process, device): rows for process, device, rows in operations.by_device()}
+    inside = (operations.start_ns < end) & (operations.end_ns > start)
+    judged = [np.flatnonzero(inside & ~operations.migration)]
+    for use in facts.devices:
+        rows = used.get((use.global_pid, use.device_id), np.empty(0, np.int64))
+        later = rows[operations.start_ns[rows] >= end][:1]  # it ends the last gap
+        is_before = use.first_ns >= low or (operations.end_ns[rows] <= start).any()
+        if not (len(rows) and is_before and (use.last_ns <= high or len(later))):
+            return False
+        judged.append(later)
+    api = near.columns("api", "start_ns", "global_tid")
+    calls = operations.call[np.concatenate(judged)]
+    if not inside.any() or (calls < 0).any() or (api["start_ns"][calls] < low).any():
+        return False
+    called = (api["start_ns"] >= start) & (api["start_ns"] < end)
+    touching = launches.of(np.flatnonzero(np.isin(launches.call, calls) | called[launches.call]))
+    waiting = np.setdiff1d(np.flatnonzero(called), facts.unstarted)
+    return (
+        _graphs(near, touching) <= set(facts.graphs)
+        and not np.isin(waiting, _unstarted(near)).any()
+        and _have_previous(near, touching, dict(facts.first_launches))
+        and _judges_ranges_inside(near, window, around)
+    )
+
+
+def _have_previous(near: Capture, launches: Launches, first: dict[int, int]) -> bool:
+    """Return True if the previous launch of the thread is near for each launch that is not its first."""
+    here, firsts = _first_launches(near), _first_of_threads(near, launches)
+    return all(here[thread] < start_ns or first[thread] == start_ns for thread, start_ns in firsts.items())
+
+
+def _judges_ranges_inside(near: Capture, window: tuple[int, int], around: tuple[int, int]) -> bool:
+    """Return True if the ranges whose timing is judged for the window have all their time around it."""
+    if not near.has("nvtx"):
+        return True
+    ranges = audit(near)
+    judged = own_ranges(near, ranges) & (ranges.start_ns < window[1]) & (ranges.end_ns > window[0])
+    return not (judged & ((ranges.start_ns < around[0]) | (ranges.end_ns > around[1]))).any()
