@@ -180,7 +180,7 @@ def test_only_groups_with_a_row_in_the_window_are_read(
 
 @each_format
 def test_it_is_collected_and_examined_as_the_file_is(
-    write_tables: Callable[[Path, Path], Path], export: Path, tmp_path: Path
+    write_tables: Callable[[Path, Path], Path], export: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = write_tables(export, tmp_path / "tables")
     rows = []
@@ -192,6 +192,7 @@ def test_it_is_collected_and_examined_as_the_file_is(
         rows.append({key: value for key, value in row.items() if key not in ("run", "label")})
     assert rows[0] == rows[1]
     assert rows[1]["kernels"] != ""
+    monkeypatch.setattr("nsyswrap.analysis.diagnostics.examine._PATIENCE_S", PATIENCE_S)
     said = CliRunner().invoke(cli, ["doctor", str(folder)]).output
     assert "all tables can be read" in said
     assert "SQLite" not in said
