@@ -293,7 +293,8 @@ class Report:
         # Only names that begin with the NVTX range around the launch need the process of a kernel.
         ranges = viewed.view.nvtx_names and "nvtx-name" in self.qualifiers and viewed.has("kernel")
         notes = [*(process_notes(viewed.whole, "kernel") if ranges else ()), *result.notes]
-        if viewed.view.selection.narrows and not self._rows(result.data):
+        # That what is judged leaves no row is an answer.
+        if viewed.view.selection.narrows and not self._rows(result.data) and not self.judges_steps:
             notes.append(NOTHING_SELECTED)
         return replace(result, notes=tuple(notes))
 

@@ -142,6 +142,12 @@ def test_nothing_is_said_where_nothing_is_wrong(tmp_path: Path) -> None:
     assert text.render([capture.report(REPORT)]) == {"advice.txt": f"Findings  advice\n{text.NO_ADVICE}\n"}
 
 
+def test_a_busy_time_without_findings_has_events(tmp_path: Path) -> None:
+    capture = new(tmp_path, *(kernel("k", n, n + 100, n) for n in range(0, 100_000, 100)))
+    table = capture.select(time="500/90000").report(REPORT)
+    assert (table.rows(), list(table.notes)) == ([], [])
+
+
 def test_what_is_selected_is_judged(tmp_path: Path) -> None:
     capture = new(tmp_path, *HOST_BOUND)
     [row] = records_of(capture.select(time="1000/2000").report(REPORT))
