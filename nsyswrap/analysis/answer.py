@@ -195,7 +195,7 @@ def answer_of(capture: Capture) -> Answer:
 
     ``devices`` is empty if no GPU work is there, or if the kernels were not recorded.
     """
-    withheld = None if capture.facts else withheld_because(capture)  # doubtful captures have none
+    withheld = withheld_because(capture)
     lacks_work = withheld is not None and withheld.kind == KERNELS_MISSING
     processes = [] if lacks_work else judged_processes(capture)
     advice = Advice([], [], []) if withheld or not processes else advice_of(capture)
@@ -347,6 +347,10 @@ def _start_up(capture: Capture, process: JudgedProcess) -> StartUp:
 
 def withheld_because(capture: Capture) -> Finding | None:
     """Return why no verdict can be given: events are missing, or times contradict each other."""
+    return None if capture.facts else _withheld_because(capture)  # a doubtful capture has no facts
+
+
+def _withheld_because(capture: Capture) -> Finding | None:
     losses = [diagnostic.text for diagnostic in capture.diagnostics if diagnostic.loss]
     operations = gpu_operations_of(capture.whole)
     if (losses or len(operations)) and lacks_kernels(capture.whole):

@@ -72,6 +72,7 @@ with lazy_imports():
     import pathlib
 
     from nsyswrap import reports
+    from nsyswrap.analysis import nearby
     from nsyswrap.base import errors, files, paths, recent_runs
     from nsyswrap.cli import explain, folders, ncu, repeats, report_options, report_ranks
     from nsyswrap.render import names, summary_screen
@@ -277,6 +278,8 @@ def _write_tables(
         selection = selection.decided(as_nsys=False)
         captures = {label: capture.decided() for label, capture in captures.items()}
         answers = {label: summary.answer_with_lines(capture) for label, capture in captures.items()}
+    elif [request.report.schema.name for request in requests] == ["advice"]:  # the next command on a screen
+        captures = {label: nearby.near_window(capture) for label, capture in captures.items()}
     needs_one = not options.format.has_envelope
     tables, missing = make_tables(captures, requests, of_several=bool(left_out), needs_one=needs_one)
     _write(formats.Document(tables, captures, selection, missing, answers, left_out), plan)

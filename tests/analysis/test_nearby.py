@@ -169,6 +169,18 @@ def test_what_lies_far_away_is_read_where_it_matters(
     assert read == [is_near]
 
 
+def test_the_advice_on_it_is_the_same(
+    read: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "c.sqlite", *launches())
+    screen(path)
+    with monkeypatch.context() as without:
+        without.setattr(nearby, "near_window", lambda capture: capture)
+        expected = screen(path, WINDOW, "--advice")
+    assert screen(path, WINDOW, "--advice") == expected
+    assert read == [False, True]
+
+
 @pytest.mark.parametrize("content", [b"", b"no JSON", b"[]", b"null", b"[1, 2, 3, 4, 5, 6, 7, 8, 9]"])
 def test_damaged_facts_are_not_used(
     content: bytes, read: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
