@@ -4,7 +4,7 @@ What a screen says of a window follows from the operations and calls in it, from
 facts of the whole. ``keep_facts`` stores these, unless something in the whole is doubtful or unusual.
 ``near_window`` reads the window with some time around it, and checks that nothing farther away can matter:
 
-- each operation in the window has its launch call, and each call in it has its operations, if it has some
+- each operation in the window has its launch call, and each call its operations, if the whole has them
 - each thread that launches in the window launched before, or never before in the whole
 - each device of each process has operations before and after the window, or no more of them in the whole
 - NVTX ranges whose timing is judged do not reach farther
@@ -14,6 +14,7 @@ Where that does not hold within a few attempts, the whole is read.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -27,6 +28,7 @@ from nsyswrap.analysis.gpu_gaps import longest_latency
 from nsyswrap.analysis.gpu_operations import (
     KERNEL,
     KINDS,
+    GpuOperations,
     all_processes_known,
     communicating,
     gpu_operations_of,
@@ -82,6 +84,7 @@ def _facts(whole: Capture) -> WholeFacts | None:
     return WholeFacts(
         launches.call[launches.first].tolist(),
         _unstarted(whole).tolist(),
+        {kind: rows.tolist() for kind, rows in _without_call(operations).items()},
         _measured(whole).tolist(),
         longest_latency(whole),
         whole.all_cuda_events,
@@ -129,6 +132,12 @@ def _unstarted(whole: Capture) -> NDArray[Any]:
     return np.flatnonzero(marks)
 
 
+def _without_call(operations: GpuOperations) -> dict[str, NDArray[Any]]:
+    """Return the rows of the operations that have no launch call by kind, but for migrations."""
+    lacking = operations.of(np.flatnonzero((operations.call < 0) & ~operations.migration))
+    return {kind: lacking.row[lacking.kind == number] for number, kind in enumerate(KINDS)}
+
+
 def _measured(whole: Capture) -> NDArray[Any]:
     """Return the positions of the ranges that seem to measure GPU work."""
     if not whole.has("nvtx"):
@@ -158,13 +167,25 @@ def near_window(capture: Capture) -> Capture:
         rows = {
             table: around.columns(kind, "row")["row"] - 1 for kind in _CUT for table in _tables(around, kind)
         }
-        [calls] = (rows[table] for table in _tables(around, "api"))
-        first, unstarted = (np.flatnonzero(np.isin(calls, f)) for f in (facts.first_calls, facts.unstarted))
-        near = capture.nearby(rows, facts._replace(first_calls=first.tolist(), unstarted=unstarted.tolist()))
+        near = capture.nearby(rows, _of_rows(facts, around, rows))
         if _suffices(near.whole, (start, end), (low, high)):
             return near
         margin *= _WIDER
     return capture
+
+
+def _of_rows(facts: WholeFacts, around: Capture, rows: Mapping[str, NDArray[Any]]) -> WholeFacts:
+    """Return facts with the positions among the rows that are near."""
+
+    def here(kind: str, positions: list[int]) -> list[int]:
+        near = (np.flatnonzero(np.isin(rows[table], positions)).tolist() for table in _tables(around, kind))
+        return next(near, [])
+
+    return facts._replace(
+        first_calls=here("api", facts.first_calls),
+        unstarted=here("api", facts.unstarted),
+        without_call={kind: here(kind, positions) for kind, positions in facts.without_call.items()},
+    )
 
 
 def _suffices(near: Capture, window: tuple[int, int], around: tuple[int, int]) -> bool:
@@ -175,7 +196,7 @@ def _suffices(near: Capture, window: tuple[int, int], around: tuple[int, int]) -
     operations, launches = gpu_operations_of(near), launches_of(near)
     used = {(process, device): rows for process, device, rows in operations.by_device()}
     inside = (operations.start_ns < end) & (operations.end_ns > start)
-    judged = [np.flatnonzero(inside & ~operations.migration)]
+    judged = [np.flatnonzero(inside)]
     for use in facts.devices:
         rows = used.get((use.global_pid, use.device_id), np.empty(0, np.int64))
         later = rows[operations.start_ns[rows] >= end][:1]  # it ends the last gap
@@ -184,14 +205,16 @@ def _suffices(near: Capture, window: tuple[int, int], around: tuple[int, int]) -
             return False
         judged.append(later)
     api = near.columns("api", "start_ns", "global_tid")
-    calls = operations.call[np.concatenate(judged)]
-    if not inside.any() or (calls < 0).any() or (api["start_ns"][calls] < low).any():
+    work = operations.of(np.concatenate(judged))
+    calls = work.call.compress(work.call >= 0)
+    if not inside.any() or (api["start_ns"][calls] < low).any():
         return False
     called = (api["start_ns"] >= start) & (api["start_ns"] < end)
     touching = launches.of(np.flatnonzero(np.isin(launches.call, calls) | called[launches.call]))
     waiting = np.setdiff1d(np.flatnonzero(called), facts.unstarted)
     return (
-        _graphs(near, touching) <= set(facts.graphs)
+        all(set(rows.tolist()) <= set(facts.without_call[kind]) for kind, rows in _without_call(work).items())
+        and _graphs(near, touching) <= set(facts.graphs)
         and not np.isin(waiting, _unstarted(near)).any()
         and _have_previous(near, touching, dict(facts.first_launches))
         and _judges_ranges_inside(near, window, around)

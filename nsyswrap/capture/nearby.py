@@ -38,6 +38,7 @@ class WholeFacts(NamedTuple):
 
     - ``first_calls``: positions of the calls that launched a kernel as the first of its name in its process
     - ``unstarted``: positions of the calls that can start operations, and did not
+    - ``without_call``: positions of the operations without a launch call, by kind
     - ``measured``: positions of the NVTX ranges that seem to measure GPU work, see ``timing_audit``
     - ``longest_latency_ns``: the longest launch latency, see ``gpu_gaps``
     - ``all_cuda_events``: see ``Capture``
@@ -48,6 +49,7 @@ class WholeFacts(NamedTuple):
 
     first_calls: list[int]
     unstarted: list[int]
+    without_call: dict[str, list[int]]
     measured: list[int]
     longest_latency_ns: float
     all_cuda_events: int | None
