@@ -17,6 +17,7 @@ from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import IntervalSet, difference, intersection, joined
+from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import (
     PAGE_FAULT,
     PINNED,
@@ -80,20 +81,32 @@ def _link_bytes_per_ns(whole: Capture, kinds: NDArray[Any], recorded: float = 0.
 
     It is the best rate of large pinned copies, else the recorded peak of the link, unless a copy was faster.
     """
+    best = {kind: rates for kind, *rates in best_rates(whole)}
+    each, codes = distinct(kinds)
+    links = []
+    for one in each.tolist():
+        link, most = best.get(one, (0.0, 0.0))
+        if not link and one in {TO_DEVICE, TO_HOST} and most <= recorded:
+            link = recorded
+        links.append(link or np.nan)
+    return np.array(links, float)[codes]  # type: ignore[no-any-return]
+
+
+@per_capture
+def best_rates(whole: Capture) -> list[tuple[int, float, float]]:
+    """Return the kinds of large copies, each with the best rate in bytes/ns: of pinned ones, and of all."""
+    if not whole.has(MEMCPY):
+        return []
     fields = ("copy_kind", "bytes", "src_kind", "dst_kind", *SPANS)
     kind, size, source, target, start, end = whole.columns(MEMCPY, *fields).values()
     large = (size >= _LARGE_BYTES) & (end > start)
     pinned = (source == PINNED) | (target == PINNED)
     rate = size / np.maximum(end - start, 1)
-    each, codes = distinct(kinds)
-    links = []
-    for one in each.tolist():
+    rates = []
+    for one in ascending(kind[large]).tolist():
         mine = large & (kind == one)
-        link = rate[mine & pinned].max(initial=0)
-        if not link and one in {TO_DEVICE, TO_HOST} and rate[mine].max(initial=0) <= recorded:
-            link = recorded
-        links.append(link or np.nan)
-    return np.array(links, float)[codes]  # type: ignore[no-any-return]
+        rates.append((one, float(rate[mine & pinned].max(initial=0)), float(rate[mine].max())))
+    return rates
 
 
 def not_overlapped(context: AdviceContext) -> Iterator[Finding]:
