@@ -5,9 +5,10 @@ facts of the whole. ``keep_facts`` stores these, unless something in the whole i
 ``near_window`` reads the window with some time around it, and checks that nothing farther away can matter:
 
 - each operation in the window has its launch call, and each call its operations, if the whole has them
-- each thread that launches in the window launched before, or never before in the whole
+- no launch in it lacks its work, unless the call failed, and no allocation ran out of memory
+- each thread that launches in the window launched before, or never before in the whole, without a wait
 - each device of each process has operations before and after the window, or no more of them in the whole
-- NVTX ranges whose timing is judged do not reach farther
+- all this holds for the NVTX ranges whose timing is judged, too, and threads do not meet in them
 
 Where that does not hold within a few attempts, the whole is read.
 """
@@ -21,9 +22,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nsyswrap.analysis.advice.allocations import OUT_OF_MEMORY, near_limit
+from nsyswrap.analysis.advice.context import AdviceContext
 from nsyswrap.analysis.advice.measurement import own_ranges
+from nsyswrap.analysis.advice.memory import best_rates
 from nsyswrap.analysis.answer import withheld_because
-from nsyswrap.analysis.arrays.groups import distinct
+from nsyswrap.analysis.arrays.groups import ascending, distinct
+from nsyswrap.analysis.diagnostics.launch_checks import check_launches
 from nsyswrap.analysis.gpu_gaps import longest_latency
 from nsyswrap.analysis.gpu_operations import (
     KERNEL,
@@ -33,19 +38,25 @@ from nsyswrap.analysis.gpu_operations import (
     communicating,
     gpu_operations_of,
 )
+from nsyswrap.analysis.judged_process import whole_processes
 from nsyswrap.analysis.known_work import known_work
+from nsyswrap.analysis.launch_bound import back_to_back
 from nsyswrap.analysis.launches import Launches, graph_field, graph_ids, launches_of
-from nsyswrap.analysis.names import CLASSES, COPY, LAUNCH, call_classes
+from nsyswrap.analysis.names import CLASSES, COPY, call_classes
+from nsyswrap.analysis.no_gpu_work import CaptureEvidence
 from nsyswrap.analysis.program_language import framework_of, language_of
 from nsyswrap.analysis.timing_audit import audit
+from nsyswrap.analysis.timing_audit.causation import causing_threads
 from nsyswrap.analysis.timing_audit.purpose import seems_measured
 from nsyswrap.base.errors import CaptureError
 from nsyswrap.capture import schema
 from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.intervals import LEAST, MOST
 from nsyswrap.capture.nearby import DeviceUse, WholeFacts
+from nsyswrap.capture.schema import PROCESS_MASK
 from nsyswrap.capture.selection import Selection
-from nsyswrap.capture.stream import one_of
 
+_UNFINISHED = ("launches_lost", "launches_captured")  # whose work, or the end of the graph, can be far away
 _CUT = (*KINDS, "api", "synchronization")
 _LEAST_NS = 50_000_000  # around a window
 _ATTEMPTS, _WIDER = 3, 8
@@ -74,6 +85,8 @@ def _facts(whole: Capture) -> WholeFacts | None:
         any(diagnostic.loss for diagnostic in whole.diagnostics)
         or not all_processes_known(whole)
         or withheld_because(whole) is not None
+        # The range around an allocation, however long ago, is named.
+        or any(any(near_limit(AdviceContext(process))) for process in whole_processes(whole))
     )
     # Whether ranks wait for each other is judged over all time.
     talks = len(operations.processes) > 1 and communicating(whole, operations).any()
@@ -87,11 +100,14 @@ def _facts(whole: Capture) -> WholeFacts | None:
         {kind: rows.tolist() for kind, rows in _without_call(operations).items()},
         _measured(whole).tolist(),
         longest_latency(whole),
+        best_rates(whole),
+        _threads_meet(whole),
+        sorted(CaptureEvidence(whole, {}).recorded_pids),
         whole.all_cuda_events,
         framework_of(whole),
         language_of(whole),
         list(graphs),
-        list(_first_launches(whole).items()),
+        _first_launches(whole),
         [
             DeviceUse(process, device, int(operations.start_ns[rows[0]]), int(operations.end_ns[rows].max()))
             for process, device, rows in operations.by_device()
@@ -99,8 +115,12 @@ def _facts(whole: Capture) -> WholeFacts | None:
     )
 
 
-def _first_launches(whole: Capture) -> dict[int, int]:
-    return _first_of_threads(whole, launches_of(whole))
+def _first_launches(whole: Capture) -> list[tuple[int, int]]:
+    """Return threads with their first launch, but not those that waited before it."""
+    launches = launches_of(whole)
+    unhindered = launches.of(np.flatnonzero(back_to_back(whole, or_first=True)))
+    first, others = (_first_of_threads(whole, some) for some in (launches, unhindered))
+    return list(first.items() & others.items())
 
 
 def _first_of_threads(whole: Capture, launches: Launches) -> dict[int, int]:
@@ -125,8 +145,8 @@ def _graphs(whole: Capture, launches: Launches) -> set[tuple[int, int]]:
 
 
 def _unstarted(whole: Capture) -> NDArray[Any]:
-    """Return the positions of the calls that can start operations, and did not."""
-    marks = one_of(call_classes(whole), (CLASSES.index(LAUNCH), CLASSES.index(COPY)))
+    """Return the positions of the calls that can copy, and started nothing."""
+    marks = call_classes(whole) == CLASSES.index(COPY)
     operations = gpu_operations_of(whole)
     marks[operations.call.compress(operations.call >= 0)] = False
     return np.flatnonzero(marks)
@@ -168,8 +188,9 @@ def near_window(capture: Capture) -> Capture:
             table: around.columns(kind, "row")["row"] - 1 for kind in _CUT for table in _tables(around, kind)
         }
         near = capture.nearby(rows, _of_rows(facts, around, rows))
-        if _suffices(near.whole, (start, end), (low, high)):
-            return near
+        with suppress(CaptureError):  # which the screen says
+            if _suffices(near, (low, high)):
+                return near
         margin *= _WIDER
     return capture
 
@@ -188,14 +209,17 @@ def _of_rows(facts: WholeFacts, around: Capture, rows: Mapping[str, NDArray[Any]
     )
 
 
-def _suffices(near: Capture, window: tuple[int, int], around: tuple[int, int]) -> bool:
-    """Return True if nothing outside the time ``around`` the window can matter for what is said of it."""
-    (start, end), (low, high), facts = window, around, near.facts
-    if not (facts and near.count(KERNEL) and near.count("api")):
+def _suffices(near: Capture, around: tuple[int, int]) -> bool:
+    """Return True if nothing outside the time ``around`` the window of a view can matter for what is said."""
+    whole, facts, (low, high) = near.whole, near.facts, around
+    if not (facts and whole.count(KERNEL) and whole.count("api")):
         return False
-    operations, launches = gpu_operations_of(near), launches_of(near)
+    start, end = _judged_time(near, facts)
+    if start < low or end > high or any(check.kind in _UNFINISHED for check in check_launches(near)):
+        return False
+    operations, launches = gpu_operations_of(whole), launches_of(whole)
     used = {(process, device): rows for process, device, rows in operations.by_device()}
-    inside = (operations.start_ns < end) & (operations.end_ns > start)
+    inside = (operations.start_ns <= end) & (operations.end_ns >= start)
     judged = [np.flatnonzero(inside)]
     for use in facts.devices:
         rows = used.get((use.global_pid, use.device_id), np.empty(0, np.int64))
@@ -204,33 +228,51 @@ def _suffices(near: Capture, window: tuple[int, int], around: tuple[int, int]) -
         if not (len(rows) and is_before and (use.last_ns <= high or len(later))):
             return False
         judged.append(later)
-    api = near.columns("api", "start_ns", "global_tid")
+    api = whole.columns("api", "start_ns", "end_ns", "return_value")
     work = operations.of(np.concatenate(judged))
     calls = work.call.compress(work.call >= 0)
     if not inside.any() or (api["start_ns"][calls] < low).any():
         return False
-    called = (api["start_ns"] >= start) & (api["start_ns"] < end)
+    called = (api["start_ns"] <= end) & (api["end_ns"] >= start)
     touching = launches.of(np.flatnonzero(np.isin(launches.call, calls) | called[launches.call]))
     waiting = np.setdiff1d(np.flatnonzero(called), facts.unstarted)
     return (
-        all(set(rows.tolist()) <= set(facts.without_call[kind]) for kind, rows in _without_call(work).items())
-        and _graphs(near, touching) <= set(facts.graphs)
-        and not np.isin(waiting, _unstarted(near)).any()
-        and _have_previous(near, touching, dict(facts.first_launches))
-        and _judges_ranges_inside(near, window, around)
+        OUT_OF_MEMORY not in api["return_value"][called]  # what follows tells whether the program goes on
+        and all(
+            set(rows.tolist()) <= set(facts.without_call[kind]) for kind, rows in _without_call(work).items()
+        )
+        and _graphs(whole, touching) <= set(facts.graphs)
+        and not np.isin(waiting, _unstarted(whole)).any()
+        and _have_previous(whole, touching, dict(facts.first_launches))
     )
 
 
 def _have_previous(near: Capture, launches: Launches, first: dict[int, int]) -> bool:
     """Return True if the previous launch of the thread is near for each launch that is not its first."""
-    here, firsts = _first_launches(near), _first_of_threads(near, launches)
-    return all(here[thread] < start_ns or first[thread] == start_ns for thread, start_ns in firsts.items())
+    here, firsts = _first_of_threads(near, launches_of(near)), _first_of_threads(near, launches)
+    return all(
+        here[thread] < start_ns or first.get(thread) == start_ns for thread, start_ns in firsts.items()
+    )
 
 
-def _judges_ranges_inside(near: Capture, window: tuple[int, int], around: tuple[int, int]) -> bool:
-    """Return True if the ranges whose timing is judged for the window have all their time around it."""
+def _judged_time(near: Capture, facts: WholeFacts) -> tuple[int, int]:
+    """Return the time of the window of a view and of the ranges whose timing is judged for it.
+
+    What threads have to do with each other is judged by all that they do: then it is all time.
+    """
+    start, end = near.window.start_ns, near.window.end_ns
     if not near.has("nvtx"):
-        return True
+        return start, end
     ranges = audit(near)
-    judged = own_ranges(near, ranges) & (ranges.start_ns < window[1]) & (ranges.end_ns > window[0])
-    return not (judged & ((ranges.start_ns < around[0]) | (ranges.end_ns > around[1]))).any()
+    mine = own_ranges(near, ranges)
+    if mine.any() and (facts.threads_meet or _threads_meet(near.whole)):
+        return LEAST, MOST
+    return int(ranges.start_ns[mine].min(initial=start)), int(ranges.end_ns[mine].max(initial=end))
+
+
+def _threads_meet(whole: Capture) -> bool:
+    """Return True if several threads of a process start operations, or one causes calls of another."""
+    threads, call = whole.columns("api", "global_tid")["global_tid"], gpu_operations_of(whole).call
+    starting = ascending(threads[call[call >= 0]])
+    several = len(ascending(starting & PROCESS_MASK)) < len(starting)
+    return several or (whole.has("nvtx") and bool((causing_threads(whole) != threads).any()))

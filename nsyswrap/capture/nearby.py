@@ -37,13 +37,16 @@ class WholeFacts(NamedTuple):
     """What a window needs of a whole capture in which nothing is doubtful.
 
     - ``first_calls``: positions of the calls that launched a kernel as the first of its name in its process
-    - ``unstarted``: positions of the calls that can start operations, and did not
+    - ``unstarted``: positions of the calls that can copy, and started nothing
     - ``without_call``: positions of the operations without a launch call, by kind
     - ``measured``: positions of the NVTX ranges that seem to measure GPU work, see ``timing_audit``
     - ``longest_latency_ns``: the longest launch latency, see ``gpu_gaps``
+    - ``best_rates``: of large copies, see ``advice.memory``
+    - ``threads_meet``: True if threads of a process have to do with each other, see ``analysis.nearby``
+    - ``recorded_pids``: the processes with a CUDA event
     - ``all_cuda_events``: see ``Capture``
     - ``graphs``: ids of CUDA graphs, MISSING for none, with the number of operations that each launch has
-    - ``first_launches``: global ids of threads, with when each first launched, in ns
+    - ``first_launches``: global ids of threads, with when each first launched, in ns, unless it waited before
     - ``framework`` and ``language``: see ``program_language``
     """
 
@@ -52,6 +55,9 @@ class WholeFacts(NamedTuple):
     without_call: dict[str, list[int]]
     measured: list[int]
     longest_latency_ns: float
+    best_rates: list[tuple[int, float, float]]
+    threads_meet: bool
+    recorded_pids: list[int]
     all_cuda_events: int | None
     framework: str
     language: str

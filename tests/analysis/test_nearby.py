@@ -1,19 +1,23 @@
 """A window of a large capture is judged by what lies near it, as it is judged in the whole."""
 
+import json
 import random
 from pathlib import Path
 
 import pytest
 import recorded
 from click.testing import CliRunner
+from conditioned import run_folder
 from sampled import sampled
-from tiny_export import PID, Row, call, diagnostic, kernel, nvtx, write
+from tiny_export import PID, Row, allocation, call, diagnostic, kernel, memcpy, nvtx, row, write
 
 from nsyswrap.analysis import nearby
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.api import open_capture
+from nsyswrap.base.run_folder import RUN
 from nsyswrap.capture import sqlite_pages, stored_times
 from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.schema import PAGEABLE, PINNED
 from nsyswrap.cli import cli
 
 MS = 10**6
@@ -69,12 +73,13 @@ def test_the_screen_says_the_same(
         assert sum(read) >= 3
 
 
-def check(path: Path, options: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def check(path: Path, windows: list[str], monkeypatch: pytest.MonkeyPatch, *more: str) -> None:
     """Compare screens of windows with those that are judged in the whole, which also stores its facts."""
+    options = [(one, *others) for one in windows for others in ((), *((other,) for other in more))]
     with monkeypatch.context() as without:
         without.setattr(nearby, "near_window", lambda capture: capture)
-        expected = [screen(path, one) for one in options]
-    assert [screen(path, one) for one in options] == expected
+        expected = [screen(path, *one) for one in options]
+    assert [screen(path, *one) for one in options] == expected
 
 
 @pytest.mark.parametrize("selected", ["--nvtx=step/3", "--nvtx=step/2-4"])
@@ -108,7 +113,7 @@ def replay(start: int, correlation: int, *nodes: int) -> list[Row]:
 
 IN, FAR = 20 * MS + 9000, 39 * MS  # in the window, where there is nothing else; far behind it
 LATE = call("cudaLaunchKernel", IN, IN + 9, 9001)
-EPOCHS = (nvtx("epoch", 100, FAR), nvtx("epoch", FAR + 100, FAR + 500))
+EPOCHS = (nvtx("epoch", 100, FAR), nvtx("epoch", 200, FAR + 500))
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 
 
@@ -120,9 +125,83 @@ def other(start: int, correlation: int, name: str = "other", pid: int = PID, tid
     ]
 
 
+def copies(start: int, kind: int) -> list[Row]:
+    """Return a large copy to the GPU from memory of this kind."""
+    begin, end = start + 8000, start + 108_000
+    moved = memcpy(1, begin, end, 4 * 10**6, correlationId=start, srcKind=kind, dstKind=2, streamId=8)
+    return [call("cudaMemcpyAsync", start, begin, start, tid=8), moved]
+
+
+def timed(*others: Row) -> list[Row]:
+    """Return ranges that synchronize after a launch; one of them begins before the window."""
+    rows = list(others)
+    for start in range(MS - 60_000, FAR, 100_000):
+        rows += [
+            nvtx("timed", start, start + 90_000, 11),
+            call("cudaLaunchKernel", start + 100, start + 109, start, tid=11),
+            kernel("measured", start + 41_000, start + 75_000, start, streamId=8),
+            call("cudaDeviceSynchronize", start + 200, start + 80_000, 0, tid=11),
+        ]
+    return rows
+
+
+EARLIER = (  # the second one begins in a range, and was launched long before; both end before the window
+    call("cudaLaunchKernel", 100, 109, 9001),
+    call("cudaLaunchKernel", 200, 209, 9002),
+    kernel("slow", 15 * MS, 20 * MS - 60_000, 9001, streamId=8),
+    kernel("slow", 20 * MS - 59_000, 20 * MS - 20_000, 9002, streamId=8),
+)
+
+
+def handed_on() -> list[Row]:
+    """Return launches of a thread while another one waits in a range."""
+    rows = []
+    for start in range(103_000, FAR, 100_000):
+        rows += [
+            nvtx("step", start, start + 90_000, 12),
+            call("cudaLaunchKernel", start + 2000, start + 2009, start, tid=13),
+            kernel("k", start + 20_000, start + 100_000, start, streamId=8),
+            call("cudaDeviceSynchronize", start + 85_000, start + 89_000, 0, tid=12),
+        ]
+    return rows
+
+
+def allocated() -> list[Row]:
+    """Return memory that nearly fills the GPU, allocated in a range."""
+    size = 2**30
+    return [
+        row("TARGET_INFO_GPU", id=0, name="GPU", totalMemory=size),
+        nvtx("weights", 5, 90),
+        call("cudaMalloc", 10, 20, 9001),
+        allocation(1, 15, size - 1, correlationId=9001),
+    ]
+
+
+def ran_out() -> list[Row]:
+    """Return an allocation of PyTorch that fails, and succeeds much later."""
+    return [
+        *other(5, 9001, "void at::native::vectorized_elementwise_kernel<4>()"),
+        call("cudaMalloc", IN, IN + 9, 9002, tid=7, returnValue=2),
+        call("cudaFree", IN + 10, IN + 15, 9003, tid=7),
+        call("cudaMalloc", FAR, FAR + 9, 9004, tid=7),
+    ]
+
+
 CASES = {
     "plain": (launches(), True),
-    "a call that started nothing": (launches(skip=(2001,)), True),
+    "a call that was captured into a graph": (
+        launches(
+            call("cudaStreamBeginCapture", 5, 9, 9001),
+            call("cudaStreamEndCapture", FAR, FAR + 9, 9002),
+            skip=(2001,),
+        ),
+        False,
+    ),
+    "a copy that started nothing": (launches(call("cudaMemcpyAsync", IN, IN + 9, 9001)), True),
+    "a call from before the window whose kernel comes much later": (
+        launches(call("cudaLaunchKernel", 20 * MS - 5, 20 * MS + 5, 9001), kernel("k", FAR, FAR + 9, 9001)),
+        False,
+    ),
     "a call whose kernel comes much later": (launches(LATE, kernel("k", FAR, FAR + 9, 9001)), False),
     "a kernel that was launched much earlier": (
         launches(call("cudaLaunchKernel", 5, 9, 9001), kernel("late", 20 * MS + 1, 20 * MS + 9, 9001)),
@@ -145,6 +224,15 @@ CASES = {
     ),
     "a thread that launched long before": (launches(*other(5, 9001), *other(IN, 9002)), False),
     "a thread that did not": (launches(*other(IN, 9002)), True),
+    "a thread that waited long before": (
+        launches(call("cudaDeviceSynchronize", 5, 9, 9001, tid=7), *other(IN, 9002)),
+        False,
+    ),
+    "pageable copies": (launches(*copies(20 * MS, PAGEABLE), *copies(FAR, PINNED)), True),
+    "a range that begins with earlier work": (launches(*timed(*EARLIER)), False),
+    "a thread that another one starts": (launches(*handed_on()), False),
+    "memory near its limit": (launches(*allocated()), False),
+    "memory that ran out": (launches(*ran_out()), False),
     "two processes": (launches(*other(IN - MS, 1, pid=101), *other(IN + MS, 2, pid=101)), True),
     "ranks": (launches(*other(IN - MS, 1, NCCL, 101), *other(IN + MS, 2, NCCL, 101)), False),
     "nothing for long before": (launches(skip=tuple(range(100, 2001))), False),
@@ -165,20 +253,27 @@ def test_what_lies_far_away_is_read_where_it_matters(
     case: str, read: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows, is_near = CASES[case]
-    check(write(tmp_path / "c.sqlite", *rows), [WINDOW], monkeypatch)
-    assert read == [is_near]
+    check(write(tmp_path / "c.sqlite", *rows), [WINDOW], monkeypatch, "--advice")
+    assert read == [is_near, is_near]
 
 
-def test_the_advice_on_it_is_the_same(
+def test_a_screen_that_is_refused_says_why(
     read: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(tmp_path / "c.sqlite", *launches())
-    screen(path)
-    with monkeypatch.context() as without:
-        without.setattr(nearby, "near_window", lambda capture: capture)
-        expected = screen(path, WINDOW, "--advice")
-    assert screen(path, WINDOW, "--advice") == expected
-    assert read == [False, True]
+    check(path, [WINDOW], monkeypatch)
+    assert "no NVTX events in this capture" in screen(path, WINDOW, "--nvtx-names")
+    assert read == [True, False]
+
+
+def test_a_process_that_did_little_is_not_missing(
+    read: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = run_folder(tmp_path / "run", launches(call("cudaMalloc", 5, 9, 9001, pid=55)), None, None)
+    user = {"pid": 55, "name": "worker", "parent": 1, "forked": False}
+    (folder / RUN).write_text(json.dumps({"gpu_processes": [user]}), encoding="utf-8")
+    check(folder, [WINDOW], monkeypatch)
+    assert read == [True]
 
 
 @pytest.mark.parametrize("content", [b"", b"no JSON", b"[]", b"null", b"[1, 2, 3, 4, 5, 6, 7, 8, 9]"])

@@ -37,7 +37,7 @@ from nsyswrap.capture.schema import SPANS
 
 _NEAR = 0.9  # of the memory of the GPU
 _LEAST_STEPS = 6  # fewer show no trend
-_OUT_OF_MEMORY = 2  # of cudaError_t and CUresult
+OUT_OF_MEMORY = 2  # of cudaError_t and CUresult
 _TAKES = re.compile("cu(da)?(Malloc|MemAlloc|MemCreate)(?!Host|Managed|.*Array)")
 _FREES = re.compile("cu(da)?(Free|MemFree|MemRelease)(?!Host|.*Array)")
 _PARTS = 3  # of the steps, in each of which memory has to grow
@@ -119,7 +119,7 @@ def retries(context: AdviceContext) -> list[int]:
     if not calls_selected(context.capture, np.flatnonzero(frees)).any():
         return []  # results are one more pass over all calls: most programs free nothing in their steps
     calls, takes = whole.columns("api", *SPANS, "return_value"), with_name(whole, _TAKES)
-    out = takes & (calls["return_value"] == _OUT_OF_MEMORY)
+    out = takes & (calls["return_value"] == OUT_OF_MEMORY)
     failed = np.flatnonzero(out)
     begins = np.zeros(len(out), bool)
     begins[failed[calls_selected(context.capture, failed)]] = True

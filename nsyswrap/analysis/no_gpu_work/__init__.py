@@ -106,6 +106,8 @@ class CaptureEvidence:
     def recorded_pids(self) -> set[int]:
         """The processes with a CUDA event in the capture."""
         capture, pids = self.capture, set()
+        if capture.facts:
+            return set(capture.facts.recorded_pids)
         for kind, field in _OWNERS.items():
             if capture.has(kind):
                 pids |= set(process_ids(distinct(capture.columns(kind, field)[field])[0]).tolist())
