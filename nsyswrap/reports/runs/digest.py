@@ -51,6 +51,7 @@ from nsyswrap.reports.wording.states import IDLE_NAMES
 # Increases with the first change of the content after a release: a digest of another format is made again.
 FORMAT = 3
 _LINES = b"lines of nsyswrap collect: "  # then their checksum
+_MOST_EXECUTIONS = 2**40  # of all kernels: those of many runs have a sum in 64 bits
 _WITHOUT_CHECKSUM = (1, 2)  # 0.1 and 0.2
 _WITHOUT_VERSION = (*_WITHOUT_CHECKSUM, 3, 4, 5)  # and development versions; what they lack is missing
 WORK = (
@@ -270,9 +271,14 @@ def read_digest(path: Path) -> Digest:
             raise CaptureError(f"{path} was written by another version of nsyswrap")
         if made not in _WITHOUT_CHECKSUM and content.pop("sha256", None) != checksum(content):
             raise CaptureError(f"{path} is damaged: its content is not what nsyswrap wrote")
-        return typed(Digest, content)
+        read = typed(Digest, content)
     except (OSError, ValueError) as error:
         raise CaptureError(f"cannot read {path}: {why(error)}") from None
+    if not all(len(each) == len(counts) and min(counts, default=1) > 0 for _, each, counts in read.kernels):
+        raise CaptureError(f"{path} is damaged: a kernel has other counts than durations")
+    if sum(sum(counts) for *_, counts in read.kernels) > _MOST_EXECUTIONS:
+        raise CaptureError(f"{path} is damaged: its kernels ran more often than a capture can hold")
+    return read
 
 
 def read_kept(path: Path) -> KeptTotals:

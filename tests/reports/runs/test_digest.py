@@ -236,6 +236,16 @@ def test_what_a_second_collect_reads_is_what_the_digest_has(tmp_path: Path) -> N
         read_kept(tmp_path / "kept.json")
 
 
+@pytest.mark.parametrize(
+    ("durations", "counts"), [([5, 6], [1]), ([5], [-3]), ([5], [0]), ([5, 6], [2**62, 2**62])]
+)
+def test_counts_that_no_capture_has(durations: list[int], counts: list[int], tmp_path: Path) -> None:
+    made = digest(write(tmp_path / "a.sqlite", kernel("k", 0, 10)))
+    write_to(replace(made, kernels=[("k", durations, counts)]), tmp_path / "d.json")
+    with pytest.raises(CaptureError, match="is damaged"):
+        read_digest(tmp_path / "d.json")
+
+
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     folder = tmp_path / "run"
