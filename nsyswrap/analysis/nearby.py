@@ -174,7 +174,7 @@ def near_window(capture: Capture) -> Capture:
     """Return a capture with what lies near its window; the same capture where that does not suffice."""
     stored = capture.stored_facts if capture.view.selection.windowed else None
     facts = WholeFacts.unpacked(stored.read() or b"") if stored else None
-    if not facts:
+    if not (facts and facts.devices):
         return capture
     start, end = capture.window.start_ns, capture.window.end_ns
     used_ns = max(use.last_ns for use in facts.devices) - min(use.first_ns for use in facts.devices)
@@ -231,7 +231,7 @@ def _suffices(near: Capture, around: tuple[int, int]) -> bool:
     api = whole.columns("api", "start_ns", "end_ns", "return_value")
     work = operations.of(np.concatenate(judged))
     calls = work.call.compress(work.call >= 0)
-    if not inside.any() or (api["start_ns"][calls] < low).any():
+    if not len(gpu_operations_of(near)) or (api["start_ns"][calls] < low).any():
         return False
     called = (api["start_ns"] <= end) & (api["end_ns"] >= start)
     touching = launches.of(np.flatnonzero(np.isin(launches.call, calls) | called[launches.call]))

@@ -17,6 +17,7 @@ from nsyswrap.api import open_capture
 from nsyswrap.base.run_folder import RUN
 from nsyswrap.capture import sqlite_pages, stored_times
 from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.nearby import WholeFacts
 from nsyswrap.capture.schema import PAGEABLE, PINNED
 from nsyswrap.cli import cli
 
@@ -266,6 +267,16 @@ def test_a_screen_that_is_refused_says_why(
     assert read == [True, False]
 
 
+def test_a_selection_without_work_says_where_there_is_some(
+    read: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "c.sqlite", *launches(*other(IN - MS, 1, pid=101), *other(IN + MS, 2, pid=101)))
+    check(path, [WINDOW], monkeypatch)
+    selected = (WINDOW, "--process=101", "--advice")
+    assert "has GPU work from 3.00 µs to 40.0 ms" in screen(path, *selected)
+    assert read == [True, False]
+
+
 def test_a_process_that_did_little_is_not_missing(
     read: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,7 +287,10 @@ def test_a_process_that_did_little_is_not_missing(
     assert read == [True]
 
 
-@pytest.mark.parametrize("content", [b"", b"no JSON", b"[]", b"null", b"[1, 2, 3, 4, 5, 6, 7, 8, 9]"])
+EMPTY = json.dumps([[]] * len(WholeFacts._fields)).encode()
+
+
+@pytest.mark.parametrize("content", [b"", b"no JSON", b"[]", b"null", b"[1, 2]", EMPTY])
 def test_damaged_facts_are_not_used(
     content: bytes, read: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
