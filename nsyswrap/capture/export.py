@@ -190,9 +190,13 @@ class Export:
         return StoredTimes(getattr(self, "pages", None), table, self._leaves.get(table))
 
     def stored_facts(self, table: str) -> StoredFile | None:
-        """Return where facts of the whole export are stored, see ``nearby``; None if this table is small."""
-        is_large = self.leaves(table) is not None and self.stored(table).is_large
-        return StoredFile(self.pages, f"facts of {version_at_once()}") if is_large else None
+        """Return where facts of the whole export are stored, see ``nearby``.
+
+        None if this table is small, and for a folder, which has no pages.
+        """
+        pages = getattr(self, "pages", None)
+        is_large = pages and self.leaves(table) is not None and self.stored(table).is_large
+        return StoredFile(pages, f"facts of {version_at_once()}") if is_large else None
 
     def has_read(self, table: str, name: str) -> bool:
         """Return True if a column was read completely."""

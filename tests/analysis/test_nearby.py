@@ -9,6 +9,7 @@ import recorded
 from click.testing import CliRunner
 from conditioned import run_folder
 from sampled import sampled
+from table_folders import as_parquet
 from tiny_export import PID, Row, allocation, call, diagnostic, kernel, memcpy, nvtx, row, write
 
 from nsyswrap.analysis import nearby
@@ -275,6 +276,14 @@ def test_a_selection_without_work_says_where_there_is_some(
     selected = (WINDOW, "--process=101", "--advice")
     assert "has GPU work from 3.00 µs to 40.0 ms" in screen(path, *selected)
     assert read == [True, False]
+
+
+def test_a_folder_of_tables_is_read_as_a_whole(
+    read: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = as_parquet(write(tmp_path / "c.sqlite", *launches()), tmp_path / "tables")
+    check(path, [WINDOW], monkeypatch, "--advice")
+    assert read == [False, False]
 
 
 def test_a_process_that_did_little_is_not_missing(
