@@ -18,7 +18,7 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.finding import CheckResult, Numbers
-from nsyswrap.analysis.gpu_operations import KINDS
+from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of
 from nsyswrap.analysis.names import CLASSES, LAUNCH, call_class, call_classes, strip_version
 from nsyswrap.base.check import Level
 from nsyswrap.base.constants import FIRST_NSYS, MISSING
@@ -30,7 +30,6 @@ from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.selection import process_ids
 
 # The events that a process with CUDA has, and the field with its global id.
-_OWNERS = {"api": "global_tid", "kernel": "global_pid", "memcpy": "global_pid", "memset": "global_pid"}
 _OTHER_PROFILER = re.compile(r"already subscribed to CUPTI|CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED")
 _WSL = re.compile(r"(?i)microsoft|wsl")  # in the release of its kernel
 _WINDOW = re.compile(r"--(delay|duration|capture-range)\b|-[ydc]$")  # options of nsys
@@ -105,13 +104,12 @@ class CaptureEvidence:
     @cached_property
     def recorded_pids(self) -> set[int]:
         """The processes with a CUDA event in the capture."""
-        capture, pids = self.capture, set()
-        if capture.facts:
-            return set(capture.facts.recorded_pids)
-        for kind, field in _OWNERS.items():
-            if capture.has(kind):
-                pids |= set(process_ids(distinct(capture.columns(kind, field)[field])[0]).tolist())
-        return pids
+        if self.capture.facts:
+            return set(self.capture.facts.recorded_pids)
+        owners = np.array(gpu_operations_of(self.capture).processes, np.int64)
+        if self.capture.has("api"):
+            owners = np.append(owners, distinct(self.capture.columns("api", "global_tid")["global_tid"])[0])
+        return set(process_ids(owners).tolist())
 
     @cached_property
     def unrecorded(self) -> list[GpuUser]:
