@@ -174,7 +174,7 @@ def near_window(capture: Capture) -> Capture:
     """Return a capture with what lies near its window; the same capture where that does not suffice."""
     stored = capture.stored_facts if capture.view.selection.windowed else None
     facts = WholeFacts.unpacked(stored.read() or b"") if stored else None
-    if not (facts and facts.devices):
+    if not facts:
         return capture
     start, end = capture.window.start_ns, capture.window.end_ns
     used_ns = max(use.last_ns for use in facts.devices) - min(use.first_ns for use in facts.devices)

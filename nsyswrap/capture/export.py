@@ -192,11 +192,12 @@ class Export:
     def stored_facts(self, table: str) -> StoredFile | None:
         """Return where facts of the whole export are stored, see ``nearby``.
 
-        None if this table is small, and for a folder, which has no pages.
+        None if this table is small, for a file that was changed just now, and for a folder.
         """
         pages = getattr(self, "pages", None)
         is_large = pages and self.leaves(table) is not None and self.stored(table).is_large
-        return StoredFile(pages, f"facts of {version_at_once()}") if is_large else None
+        file = StoredFile(pages if is_large else None, f"facts of {version_at_once()}")
+        return file if file.is_kept else None
 
     def has_read(self, table: str, name: str) -> bool:
         """Return True if a column was read completely."""

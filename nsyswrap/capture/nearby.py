@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from numpy.typing import NDArray
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from nsyswrap.capture.export import Export
     from nsyswrap.capture.schema import Wanted
     from nsyswrap.capture.sqlite_pages import Leaves
+
+
+_MOST_BYTES = 8 << 20
 
 
 class DeviceUse(NamedTuple):
@@ -66,21 +69,24 @@ class WholeFacts(NamedTuple):
     devices: list[DeviceUse]
 
     def packed(self) -> bytes:
-        """Return the facts as JSON."""
-        return json.dumps(self).encode()
+        """Return the facts as JSON behind its checksum; nothing for more than windows gain from."""
+        content = json.dumps(self).encode()
+        return _marked(content) if len(content) < _MOST_BYTES else b""
 
     @classmethod
     def unpacked(cls, content: bytes) -> WholeFacts | None:
-        """Return facts from JSON; None if it has others."""
-        with suppress(ValueError, TypeError):
-            facts = cls._make(json.loads(content))
-            graphs, launches = ([(a, b) for a, b in pairs] for pairs in (facts.graphs, facts.first_launches))
-            return facts._replace(
-                graphs=graphs,
-                first_launches=launches,
-                devices=list(itertools.starmap(DeviceUse, facts.devices)),
-            )
-        return None
+        """Return facts from what ``packed`` returned; None from anything else."""
+        _, _, known = content.partition(b"\n")
+        if content != _marked(known):
+            return None
+        facts = cls._make(json.loads(known))
+        graphs, launches = ([(a, b) for a, b in pairs] for pairs in (facts.graphs, facts.first_launches))
+        uses = list(itertools.starmap(DeviceUse, facts.devices))
+        return facts._replace(graphs=graphs, first_launches=launches, devices=uses)
+
+
+def _marked(content: bytes) -> bytes:
+    return sha256(content).hexdigest().encode() + b"\n" + content
 
 
 class NearbyExport:

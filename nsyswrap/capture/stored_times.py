@@ -57,6 +57,11 @@ class StoredFile:
         """Find the file for ``what`` of the export with these pages."""
         self._path = _path(pages, what) if pages else None
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether something can be stored."""
+        return self._path is not None
+
     def read(self) -> bytes | None:
         """Return what was stored; None if nothing was."""
         with suppress(OSError):
