@@ -10,11 +10,11 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from numpy.typing import NDArray
 
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.capture.partial import part_of
 from nsyswrap.capture.stream import Columns, in_blocks
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from nsyswrap.capture.schema import Wanted
     from nsyswrap.capture.sqlite_pages import Leaves
 
+
+with lazy_imports():
+    import hashlib
 
 _MOST_BYTES = 8 << 20
 
@@ -86,7 +89,7 @@ class WholeFacts(NamedTuple):
 
 
 def _marked(content: bytes) -> bytes:
-    return sha256(content).hexdigest().encode() + b"\n" + content
+    return hashlib.sha256(content).hexdigest().encode() + b"\n" + content
 
 
 class NearbyExport:
