@@ -189,7 +189,10 @@ def near_window(capture: Capture) -> Capture:
         }
         near = capture.nearby(rows, _of_rows(facts, around, rows))
         with suppress(CaptureError):  # which the screen says
-            if _suffices(near, (low, high)):
+            judged = _judged_time(near, facts)
+            if judged == (LEAST, MOST):
+                break
+            if _suffices(near, judged, (low, high)):
                 return near
         margin *= _WIDER
     return capture
@@ -209,13 +212,12 @@ def _of_rows(facts: WholeFacts, around: Capture, rows: Mapping[str, NDArray[Any]
     )
 
 
-def _suffices(near: Capture, around: tuple[int, int]) -> bool:
+def _suffices(near: Capture, judged_time: tuple[int, int], around: tuple[int, int]) -> bool:
     """Return True if nothing outside the time ``around`` the window of a view can matter for what is said."""
-    whole, facts, (low, high) = near.whole, near.facts, around
-    if not (facts and whole.count(KERNEL) and whole.count("api")):
+    whole, facts, (start, end), (low, high) = near.whole, near.facts, judged_time, around
+    if not (facts and whole.count(KERNEL) and whole.count("api")) or start < low or end > high:
         return False
-    start, end = _judged_time(near, facts)
-    if start < low or end > high or any(check.kind in _UNFINISHED for check in check_launches(near)):
+    if any(check.kind in _UNFINISHED for check in check_launches(near)):
         return False
     operations, launches = gpu_operations_of(whole), launches_of(whole)
     used = {(process, device): rows for process, device, rows in operations.by_device()}
@@ -261,7 +263,7 @@ def _judged_time(near: Capture, facts: WholeFacts) -> tuple[int, int]:
     What threads have to do with each other is judged by all that they do: then it is all time.
     """
     start, end = near.window.start_ns, near.window.end_ns
-    if not near.has("nvtx"):
+    if not (near.has("nvtx") and near.whole.count("api")):
         return start, end
     ranges = audit(near)
     mine = own_ranges(near, ranges)

@@ -296,6 +296,23 @@ def test_a_process_that_did_little_is_not_missing(
     assert read == [True]
 
 
+def test_where_threads_meet_it_is_not_tried_again(
+    read: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranges = [nvtx("step", n * MS, n * MS + 900_000) for n in range(40)]
+    path = write(tmp_path / "c.sqlite", *launches(*ranges, *other(IN, 9001), *other(FAR, 9002)))
+    tried: list[Capture] = []
+    judged = nearby._judged_time  # noqa: SLF001
+
+    def noted(near: Capture, facts: WholeFacts) -> tuple[int, int]:
+        tried.append(near)
+        return judged(near, facts)
+
+    monkeypatch.setattr(nearby, "_judged_time", noted)
+    check(path, ["--time=20ms/21500us"], monkeypatch)
+    assert (read, len(tried)) == ([False], 1)
+
+
 EMPTY = json.dumps([[]] * len(WholeFacts._fields)).encode()
 
 
