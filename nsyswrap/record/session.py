@@ -205,11 +205,7 @@ def launch(spec: RunSpec, callbacks: Callbacks, hooks: Hooks) -> int:
             timed.pause(0)
         if timed.pid is not None and watch.since_s < 0 and _runs(timed.pid):
             callbacks.progress(_ALONE.format(spec.program.name))
-            while _runs(timed.pid):
-                if watch.received and watch.since_s < 0:
-                    watch.since_s = 0
-                    watch.stop(watch.received[0])
-                time.sleep(POLL_S)
+            _wait_for(timed.pid, watch)
             process.returncode = _NSYS_FAILED
         # While a recording is written, nsys must not be killed.
         leave_s = 0 if watch.since_s >= 0 else STOP_IN_JOB_S
@@ -220,6 +216,15 @@ def launch(spec: RunSpec, callbacks: Callbacks, hooks: Hooks) -> int:
         if received:
             callbacks.progress(_STOPPED.format(spec.program.name, received[0].name, 128 + received[0]))
         return 128 + received[0] if received else _code(process.returncode, stopped=watch.since_s >= 0)
+
+
+def _wait_for(program: int, watch: ProcessWatch) -> None:
+    """Wait for a program that runs without nsys. A signal stops it, as it would stop nsys."""
+    while _runs(program):
+        if watch.received and watch.since_s < 0:
+            watch.since_s = 0
+            watch.stop(watch.received[0])
+        time.sleep(POLL_S)
 
 
 @contextmanager
