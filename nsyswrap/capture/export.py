@@ -47,7 +47,7 @@ from nsyswrap.base.sqlite import (
     statement,
     tables_of,
 )
-from nsyswrap.base.version import version_at_once
+from nsyswrap.base.version import names_code, version
 from nsyswrap.capture.schema import CAPTURE_MARKS, NSYS_TABLE, STRINGS, FieldKind, Wanted
 from nsyswrap.capture.sqlite_pages import (
     Leaves,
@@ -192,11 +192,14 @@ class Export:
     def stored_facts(self, table: str) -> StoredFile | None:
         """Return where facts of the whole export are stored, see ``nearby``.
 
-        None if this table is small, for a file that was changed just now, and for a folder.
+        None if this table is small, for a file that was changed just now, and for a folder. None either if
+        the version stands for no one state of the code: the rules behind the facts could be others.
         """
         pages = getattr(self, "pages", None)
         is_large = pages and self.leaves(table) is not None and self.stored(table).is_large
-        file = StoredFile(pages if is_large else None, f"facts of {version_at_once()}")
+        if not (is_large and names_code()):
+            return None
+        file = StoredFile(pages, f"facts of {version()}")
         return file if file.is_kept else None
 
     def has_read(self, table: str, name: str) -> bool:

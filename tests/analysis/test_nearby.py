@@ -16,7 +16,7 @@ from nsyswrap.analysis import nearby
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.api import open_capture
 from nsyswrap.base.run_folder import RUN
-from nsyswrap.capture import sqlite_pages, stored_times
+from nsyswrap.capture import export, sqlite_pages, stored_times
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.nearby import WholeFacts
 from nsyswrap.capture.schema import PAGEABLE, PINNED
@@ -31,6 +31,7 @@ def read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[bool]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(stored_times, "LARGE_LEAVES", 1)
     monkeypatch.setattr(stored_times, "_SETTLED_S", -60)
+    monkeypatch.setattr(export, "names_code", lambda: True)  # also in a checkout with changes
     monkeypatch.setattr(sqlite_pages, "FEW_LEAVES", 1)
     monkeypatch.setattr(nearby, "_LEAST_NS", MS)
     monkeypatch.setattr(nearby, "_MOST", 1.0)
@@ -311,6 +312,14 @@ def test_where_threads_meet_it_is_not_tried_again(
     monkeypatch.setattr(nearby, "_judged_time", noted)
     check(path, ["--time=20ms/21500us"], monkeypatch)
     assert (read, len(tried)) == ([False], 1)
+
+
+def test_code_without_a_version_of_its_own_stores_no_facts(
+    read: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "names_code", lambda: False)
+    check(write(tmp_path / "c.sqlite", *launches()), [WINDOW], monkeypatch)
+    assert read == [False]
 
 
 EMPTY = json.dumps([[]] * len(WholeFacts._fields)).encode()
