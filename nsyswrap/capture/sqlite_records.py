@@ -6,7 +6,7 @@ records and damage raise NotPlain.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,14 +29,14 @@ _EIGHT_BYTES, _FLOAT, _LAST_NUMBER = 6, 7, 9
 _SIZES = np.array([0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 1 << 40, 1 << 40, *((t - 12) // 2 for t in range(12, 128))])
 _SHIFTS = (64 - 8 * _SIZES[: _LAST_NUMBER + 1]) % 64
 _CONSTANTS = {0: MISSING, 8: 0, 9: 1}
+_WITHOUT_BYTES = np.array([_CONSTANTS.get(kind, 0) for kind in range(_LAST_NUMBER + 1)])
 _RESERVED, _TEXTS = 10, 12
 _SIZE_BYTES = bytes(int(size) & 255 for size in _SIZES).ljust(256, b"\0")
 
 _WORD = 8  # bytes that are compared at once
 _CONTINUED = np.uint64(0x8080808080808080)  # the bit of each of them that says that a varint goes on
 _LOW = np.uint64(_SHORT)
-_FORMS = 16  # of headers in a block, from which on reading each column by its types is faster
-_SOME = 256  # headers that tell
+_FORMS = 16  # of sizes in a block, from which on reading each of them is faster
 
 
 class NotPlain(Exception):
@@ -85,10 +85,8 @@ def read_integers(block: LeafBlock, columns: Mapping[int, Ints]) -> None:
     if (start + local > cells.at - cells.offset + block.page_bytes).any():
         raise NotPlain("a damaged leaf page")
     records = Records(start, payload, local)
-    for read in (_read_by_header, _read_by_types):
-        if read(block.data, records, columns):
-            return
-    _read_by_record(block.data, records, columns)
+    if not _read_by_types(block.data, records, columns):
+        _read_by_record(block.data, records, columns)
 
 
 def _read_alike(block: LeafBlock, cells: CellStarts, columns: Mapping[int, Ints]) -> bool:
@@ -115,44 +113,17 @@ def _read_alike(block: LeafBlock, cells: CellStarts, columns: Mapping[int, Ints]
     if payload.min() < ends[-1] - behind or (cells.offset + payload).max() > block.page_bytes - behind:
         return False
     for column, out in columns.items():
-        _same_kind(copies, int(ends[column]), kinds[column], out, slice(None))
+        _same_kind(copies, int(ends[column]), kinds[column], out)
     return True
 
 
-def _read_by_header(data: Bytes, records: Records, columns: Mapping[int, Ints]) -> bool:
-    """Fill the arrays if the records have few different headers, as those of a table do; else return False.
-
-    The header says where the values are. So the records with the same header are copied side by side: a
-    column of theirs then has one place.
-    """
-    count = max(columns) + 1
-    heads = _pieces(data, records.start, 8 * (count // 8 + 1))
-    words = [_eights(heads, 8 * word, "<u8") for word in range(count // 8 + 1)] if len(heads) else []
-    if words:
-        words[-1] = words[-1] & np.uint64((1 << 8 * (count % 8 + 1)) - 1)
-    few = _forms([word[:: 1 + len(heads) // _SOME] for word in words])  # or all would be searched in vain
-    forms = _forms(words) if few else []
-    for form, rows in forms:
-        header, *kinds = b"".join(word.to_bytes(8, "little") for word in form)[: count + 1]
-        ends = header + np.cumsum(_SIZES.take(kinds, mode="clip"))
-        size = records.payload[rows]
-        if max(header, *kinds) > _SHORT or header <= count or (records.local[rows] < ends[-1]).any():
-            return False
-        if header == count + 1 and (size != ends[-1]).any():
-            return False
-        copies = _pieces(data, records.start[rows] - 8, 8 + int(ends[-1]))
-        for column, out in columns.items():
-            _same_kind(copies, int(ends[column]), kinds[column], out, rows)
-    return bool(forms)
-
-
-def _same_kind(copies: NDArray[np.void], end: int, kind: int, out: Ints, rows: Rows) -> None:
+def _same_kind(copies: NDArray[np.void], end: int, kind: int, out: Ints) -> None:
     """Read the integers of one type that end at this place of the records.
 
     The copies begin eight bytes before the records.
     """
     if kind in _CONSTANTS:
-        out[rows] = _CONSTANTS[kind]
+        out[:] = _CONSTANTS[kind]
         return
     if kind > _LAST_NUMBER or kind == _FLOAT:
         raise NotPlain("a value that is not an integer")
@@ -161,7 +132,7 @@ def _same_kind(copies: NDArray[np.void], end: int, kind: int, out: Ints, rows: R
     values >>= _SHIFTS[kind]
     if kind >= _EIGHT_BYTES and values.min() == MISSING:
         raise NotPlain("the number that stands for a missing value")
-    out[rows] = values
+    out[:] = values
 
 
 def _pieces(data: Bytes, at: Ints, size: int) -> NDArray[np.void]:
@@ -176,50 +147,57 @@ def _eights(pieces: NDArray[np.void], at: int, order: str) -> NDArray[Any]:
     return np.ndarray(len(pieces), order, pieces, at, (pieces.itemsize,))
 
 
-def _forms(words: Sequence[NDArray[np.uint64]]) -> list[tuple[tuple[int, ...], Rows]]:
-    """Return the distinct rows of the words with the rows of each; none if they are more than a few."""
-    forms: list[tuple[tuple[int, ...], Rows]] = []
-    rows: Rows = slice(None)
-    while words and len(words[0]):
-        form = tuple(int(word[0]) for word in words)
-        other = words[0] != form[0]
-        for word, value in zip(words[1:], form[1:], strict=True):
-            other |= word != value
-        rest = np.flatnonzero(other)
-        if not len(rest):
-            return [*forms, (form, rows)]
-        if len(forms) == _FORMS:
-            break
-        same = np.flatnonzero(~other)
-        forms.append((form, same if isinstance(rows, slice) else rows[same]))
-        rows, words = rest if isinstance(rows, slice) else rows[rest], [word[rest] for word in words]
-    return []
-
-
 def _read_by_types(data: Bytes, records: Records, columns: Mapping[int, Ints]) -> bool:
     """Fill the arrays if all types up to the last column take one byte each; else return False.
 
-    The types of a column then lie at one place of all headers. They tell where the values are.
+    The types of a column then lie at one place of all headers, and tell where its values are. Most are the
+    same in all rows of a block. Columns before the first of another size have one place in all records.
     """
     count = max(columns) + 1
     heads = _pieces(data, records.start, 1 + count)
     if not len(heads):
         return False
-    header, *types = np.ascontiguousarray(heads.view(np.uint8).reshape(len(heads), -1).T)
-    if header.min() <= count or max(header.max(), *(kinds.max() for kinds in types)) > _SHORT:
+    header, *kinds = _by_place(heads)
+    if header.min() <= count or max(int(byte.max()) for byte in (header, *kinds)) > _SHORT:
         return False
-    ends = records.start + header
-    for column, kinds in enumerate(types):
-        if kinds.max() > _LAST_NUMBER and ((kinds >= _RESERVED) & (kinds < _TEXTS)).any():
+    end: Any = header.astype(np.int16)  # one for all rows, until a size differs
+    ends = []
+    for kind in kinds:
+        if kind.max() > _LAST_NUMBER and ((kind >= _RESERVED) & (kind < _TEXTS)).any():
             raise NotPlain("damaged records")
-        ends += np.frombuffer(kinds.tobytes().translate(_SIZE_BYTES), np.uint8)
-        if column in columns:
-            if (ends > records.start + records.local).any():
-                raise NotPlain("short, long or damaged records")
-            _integers(data, ends, kinds, columns[column])
-    if ((header == count + 1) & (ends != records.start + records.payload)).any():
+        size = np.frombuffer(kind.tobytes().translate(_SIZE_BYTES), np.uint8)
+        end = end + (size if size.min() < size.max() else size[0]).astype(np.int16)
+        ends.append(end)
+    if (end > records.local).any():
+        raise NotPlain("short, long or damaged records")
+    if ((header == count + 1) & (end != records.payload)).any():
         raise NotPlain("damaged records")
+    leading = [int(end) for end in ends if not end.ndim]
+    copies = (
+        _pieces(data, records.start - _WORD, _WORD + leading[-1]) if min(columns) < len(leading) else None
+    )
+    for column, out in columns.items():
+        kind, end = kinds[column], ends[column]
+        if copies is not None and not (end.ndim or kind.ndim):
+            _same_kind(copies, int(end), int(kind), out)
+        else:
+            _integers(data, records.start + end, kind, out)
     return True
+
+
+def _by_place(pieces: NDArray[np.void]) -> Iterator[Bytes | np.uint8]:
+    """Yield each byte of the pieces: one number if all have the same, else an array."""
+    size = pieces.itemsize
+    width = _WORD if size >= _WORD else 1  # of what is compared at once
+    differ = set[int]()
+    for at in {min(at, size - width) for at in range(0, size, width)}:
+        words = np.ndarray(len(pieces), f"<u{width}", pieces, at, (size,))
+        marks = int(np.bitwise_or.reduce(words ^ words[0])).to_bytes(width, "little")
+        differ.update(at + place for place, mark in enumerate(marks) if mark)
+    for at, byte in enumerate(pieces[:1].tobytes()):
+        yield (
+            np.ndarray(len(pieces), np.uint8, pieces, at, (size,)).copy() if at in differ else np.uint8(byte)
+        )
 
 
 def _read_by_record(data: Bytes, records: Records, columns: Mapping[int, Ints]) -> None:
@@ -266,8 +244,8 @@ def _behind_sizes(data: Bytes, cells: Ints) -> tuple[Ints, Ints]:
     begins = _pieces(data, cells, 8)
     words = _eights(begins, 0, "<u8")
     start = cells.copy()
-    forms = _forms([words & _CONTINUED] if len(begins) else [])
-    for (form,), rows in forms:
+    forms = _forms(words & _CONTINUED if len(begins) else words)
+    for form, rows in forms:
         size, number = _varint_bytes(form), _varint_bytes(form >> 8 * _varint_bytes(form))
         if size > 1 or size + number > _WORD:
             forms = []
@@ -277,6 +255,23 @@ def _behind_sizes(data: Bytes, cells: Ints) -> tuple[Ints, Ints]:
         return start, (words & _LOW).view(np.int64)
     payload, rowids = varints(data, cells)
     return _behind_varints(data, rowids), payload
+
+
+def _forms(words: NDArray[np.uint64]) -> list[tuple[int, Rows]]:
+    """Return the distinct words with the rows of each; none if they are more than a few."""
+    forms: list[tuple[int, Rows]] = []
+    rows: Rows = slice(None)
+    while len(words):
+        form = int(words[0])
+        rest = np.flatnonzero(words != form)
+        if not len(rest):
+            return [*forms, (form, rows)]
+        if len(forms) == _FORMS:
+            break
+        same = np.flatnonzero(words == form)
+        forms.append((form, same if isinstance(rows, slice) else rows[same]))
+        rows, words = rest if isinstance(rows, slice) else rows[rest], words[rest]
+    return []
 
 
 def _varint_bytes(continued: int) -> int:
@@ -335,14 +330,17 @@ def _sizes(kinds: Ints) -> Ints:
     return _SIZES.take(kinds)
 
 
-def _integers(data: Bytes, ends: Ints, kinds: Ints, out: Ints) -> None:
+def _integers(data: Bytes, ends: Ints, kinds: Ints | Bytes | np.uint8, out: Ints) -> None:
     """Read the integers that end at these positions, from the eight bytes before each end.
 
     The header of a page is long enough for eight bytes before the first value.
     """
     if kinds.max() > _LAST_NUMBER or (kinds == _FLOAT).any():
         raise NotPlain("a value that is not an integer")
-    shifts = _SHIFTS[kinds[:1]] if kinds.min() == kinds.max() else _SHIFTS.take(kinds)
+    if not ((kinds > 0) & (kinds < _FLOAT)).any():
+        out[:] = _WITHOUT_BYTES.take(kinds)
+        return
+    shifts = _SHIFTS.take(kinds.min() if kinds.min() == kinds.max() else kinds)
     # Copying bytes, then swapping all, takes two thirds of the time of gathering numbers in this order.
     eights = _pieces(data, ends - _WORD, _WORD).view(">i8")
     out[:] = eights.byteswap(inplace=True).view("<i8")
