@@ -107,6 +107,15 @@ def test_integers_of_any_sizes_are_read_together(tmp_path: Path, monkeypatch: py
     assert by_pages(tmp_path / "x", wanted) == by_sqlite(tmp_path / "x", wanted)
 
 
+def test_columns_of_one_type_are_read_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shape = Shape(4096, 0, "jojnijoj", 2000, 1)
+    with closing(fill(tmp_path / "x", shape)) as db:
+        db.execute("UPDATE NVTX_EVENTS SET c0 = ?", (-(1 << 63),))  # not read, and right before c1
+    monkeypatch.setattr(sqlite_records, "_read_by_record", None)  # a record at a time
+    wanted = integers(shape)[1:]
+    assert by_pages(tmp_path / "x", wanted) == by_sqlite(tmp_path / "x", wanted)
+
+
 def test_pages_that_lie_close_to_each_other_are_read_at_once(tmp_path: Path, reads: list[int]) -> None:
     shape = Shape(512, 0, "i", 900, 1)
     fill(tmp_path / "x", shape).close()

@@ -31,7 +31,7 @@ class Shape(NamedTuple):
 
     page_size: int
     auto_vacuum: int
-    columns: str  # a letter each: integer, text, blob, real
+    columns: str  # a letter each: integer, text, blob, real; integers of two bytes (j), of none (o), NULL
     rows: int
     seed: int
 
@@ -40,16 +40,22 @@ SHAPES = st.builds(
     Shape,
     PAGE_SIZES,
     st.integers(0, 2),
-    st.text("iiiitbr", min_size=0, max_size=10).map(lambda others: f"{others}i"),
+    st.text("iiiitbrjjon", min_size=0, max_size=10).map(lambda others: f"{others}i"),
     st.integers(1, 300),
     st.integers(0, 1 << 30),
 )
-TYPES = {"i": "INTEGER", "t": "TEXT", "b": "BLOB", "r": "REAL"}
+TYPES = {"t": "TEXT", "b": "BLOB", "r": "REAL", **dict.fromkeys("ijon", "INTEGER")}
 
 
 def value(kind: str, chance: random.Random, longest: int) -> object:
     if kind == "i":
         return chance.choice(INTEGERS)
+    if kind == "j":
+        return chance.randrange(200, 20_000)
+    if kind == "o":
+        return chance.choice([0, 1])
+    if kind == "n":
+        return None
     if kind == "r":
         return chance.choice([None, 5.0, 0.5, -1e300])
     size = chance.choice([0, 1, chance.randrange(longest + 1)])
@@ -74,7 +80,7 @@ def fill(path: Path, shape: Shape, longest: int = 25) -> sqlite3.Connection:
 
 
 def integers(shape: Shape) -> list[str]:
-    return [f"c{i}" for i, kind in enumerate(shape.columns) if kind == "i"]
+    return [f"c{i}" for i, kind in enumerate(shape.columns) if TYPES[kind] == "INTEGER"]
 
 
 @contextmanager
