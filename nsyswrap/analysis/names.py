@@ -69,10 +69,17 @@ def kernel_classes(capture: Capture) -> tuple[NDArray[Any], list[str]]:
 
     The full name decides, whatever form of name the view selects; the view's own rules come first.
     """
+    return kinds_of_kernels(capture, lambda name: classify(name, capture.view.classes))
+
+
+def kinds_of_kernels(
+    capture: Capture, kind_of: Callable[[str | None], str]
+) -> tuple[NDArray[Any], list[str]]:
+    """Return one code per kernel and the sorted kinds; ``kind_of`` returns that of a full name."""
     ids, codes = numbered_names(capture.viewed(names="full"), "kernel")
-    class_of_name = [classify(text, capture.view.classes) for text in capture.texts(ids)]
-    classes = sorted(set(class_of_name))
-    return looked_up(np.array([classes.index(kind) for kind in class_of_name], np.int32), codes), classes
+    kind_of_name = [kind_of(text) for text in capture.texts(ids)]
+    kinds = sorted(set(kind_of_name))
+    return looked_up(np.array([kinds.index(kind) for kind in kind_of_name], np.int32), codes), kinds
 
 
 def event_names(capture: Capture, kind: str) -> TextColumn:

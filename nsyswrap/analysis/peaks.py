@@ -30,7 +30,7 @@ from nsyswrap.analysis.kernel_names.arithmetic import (
     unit_of,
 )
 from nsyswrap.analysis.kernel_names.classes import Rules
-from nsyswrap.analysis.names import full_names, numbered_names
+from nsyswrap.analysis.names import full_names, kinds_of_kernels
 from nsyswrap.base.run_facts import Peaks, conditions_of
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
@@ -191,10 +191,7 @@ def _amount(whole: Capture, field: str, least: int = 1) -> int | None:
 @per_capture
 def kernel_kinds(capture: Capture) -> tuple[NDArray[Any], list[str]]:
     """Return one code per kernel and the sorted kinds; the view's own classes come first."""
-    ids, codes = numbered_names(capture.viewed(names="full"), "kernel")
-    kind_of_name = [_kind(text, capture.view.classes) for text in capture.texts(ids)]
-    kinds = sorted(set(kind_of_name))
-    return looked_up(np.array([kinds.index(kind) for kind in kind_of_name], np.int32), codes), kinds
+    return kinds_of_kernels(capture, lambda name: _kind(name, capture.view.classes))
 
 
 def _kind(name: str | None, rules: Rules) -> str:

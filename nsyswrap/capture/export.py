@@ -422,7 +422,9 @@ class Export:
         # An index would return the rows in its own order.
         cells = [f"CAST({quoted(name)} AS TEXT)" if kind == "text" else quoted(name) for name, kind in wanted]
         sql = f"SELECT {', '.join(cells)} FROM {quoted(table)} NOT INDEXED"  # noqa: S608 - quoted
-        parts: list[list[NDArray[Any]]] = [[_empty(kind)] for _, kind in wanted]
+        parts: list[list[NDArray[Any]]] = [
+            [np.empty(0, object if kind == "text" else np.int64)] for _, kind in wanted
+        ]
         with self._damage_named():
             cursor = self._db.execute(sql)
             while rows := cursor.fetchmany(_CHUNK_ROWS):
@@ -477,7 +479,3 @@ def lacks_column(path: Path, table: str, column: str) -> NotInCapture:
 def _cells(values: NDArray[Any]) -> list[Any]:
     cells: list[Any] = values.tolist()
     return cells if values.dtype == object else [None if cell == MISSING else cell for cell in cells]
-
-
-def _empty(kind: FieldKind) -> NDArray[Any]:
-    return np.empty(0, dtype=object if kind == "text" else np.int64)

@@ -128,6 +128,7 @@ RULES: tuple[tuple[str, bool | None, str], ...] = (
 )
 
 
+@cache
 def _typed(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern.replace("TYPE", _TYPE))
 
@@ -181,11 +182,6 @@ def _compiled() -> list[tuple[str, bool | None, re.Pattern[str]]]:
     return [(library, cores, _typed(pattern)) for library, cores, pattern in RULES]
 
 
-@cache
-def _letter_form() -> re.Pattern[str]:
-    return _typed(_LETTER)  # takes milliseconds
-
-
 def _readings(name: str, text: str) -> Iterator[Arithmetic]:
     if _NATIVE.match(text):
         yield _native(name, text)
@@ -197,7 +193,7 @@ def _readings(name: str, text: str) -> Iterator[Arithmetic]:
             kind = _type(groups.get("inner") or groups.get("input"), tensor_cores=cores)
             tile = re.sub("_|, ", "x", groups["tile"])
             yield Arithmetic(kind, _type(groups.get("sum")), cores, _alignment(text), tile, library)
-    if match := _letter_form().search(text):
+    if match := _typed(_LETTER).search(text):  # compiling it takes milliseconds
         yield _letter(match, text)
 
 

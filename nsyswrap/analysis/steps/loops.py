@@ -460,7 +460,8 @@ def loops_of(whole: Capture, process: int, calls: ApiCalls, judged: str = "") ->
     wanted = (one for one in (*loops, *_unlisted(whole, process, calls)) if one.loop == judged)
     if (first := next(wanted, None)) is None:
         return loops
-    return _parted([first, *(one for one in loops if one.loop != judged and not _overlap(first, one))])
+    others = (one for one in loops if one.loop != judged and not _inside(first, one.start_ns).any())
+    return _parted([first, *others])
 
 
 def choices(
@@ -476,11 +477,6 @@ def _unlisted(whole: Capture, process: int, calls: ApiCalls) -> Iterator[Occurre
     """Yield whatever repeats in a process, parts of steps and several steps together too."""
     yield from every_range(whole, process, calls)
     yield from every_sequence(whole, calls)
-
-
-def _overlap(one: Occurrences, other: Occurrences) -> bool:
-    """Return True if occurrences of the other loop begin among the own calls of some of the one."""
-    return bool(_inside(one, other.start_ns).any())
 
 
 def _inside(one: Occurrences, times: NDArray[Any]) -> NDArray[Any]:

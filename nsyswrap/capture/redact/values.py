@@ -90,7 +90,8 @@ def search_for(export: Export, kept: Iterable[str]) -> Search:
     rare = {
         form
         for name in names
-        if len(name) >= SHORTEST and name.lower() not in _COMMON and not words.issuperset(_words(name))
+        if len(name) >= SHORTEST and name.lower() not in _COMMON
+        if not words.issuperset(re.findall(r"[^\W_]+", name.lower()))
         for form in (name, name.lower(), name.upper(), name.title())
         if name.lower() not in definitions
     }
@@ -137,10 +138,6 @@ def is_telling(name: str, value: str) -> bool:
     if _PATH_LIKE.match(value):
         return False
     return len(value) >= LONG and len(set(value)) >= _DISTINCT and not _PUBLIC.match(name)
-
-
-def _words(name: str) -> list[str]:
-    return re.findall(r"[^\W_]+", name.lower())
 
 
 def _is_name(name: str) -> bool:

@@ -25,7 +25,7 @@ from nsyswrap.base.version import pip_install, version
 from nsyswrap.capture import schema
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.selection import process_ids, thread_ids
-from nsyswrap.render.formats import Document, Format, Layout
+from nsyswrap.render.formats import Format
 from nsyswrap.render.formats.json import describe
 from nsyswrap.reports.table import Column, Table, Values
 
@@ -155,11 +155,9 @@ def _of_buffers(kind: pa.DataType, missing: NDArray[np.bool_], *content: NDArray
     return pa.Array.from_buffers(kind, len(missing), list(buffers))
 
 
-def _document(document: Document, _: Layout) -> dict[str, bytes]:
-    return render(document.tables, captures=list(document.captures.items()))
-
-
-FORMAT = Format(_document, is_binary=True)
+FORMAT = Format(
+    lambda document, _: render(document.tables, captures=list(document.captures.items())), is_binary=True
+)
 
 
 # Export the events of a capture as Parquet: a file per kind, with the columns of `Capture.events`.

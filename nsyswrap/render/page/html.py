@@ -435,7 +435,7 @@ def open_table(
         _tools(table, name, len(rows)),
         scroller,
         on_paper if len(rows) > _ON_PAPER else None,
-        _notes(table, top, whole or f"-r {table.schema.name}"),
+        *map(note, _note_texts(table, top, whole or f"-r {table.schema.name}")),
         class_="table",
     )
 
@@ -498,10 +498,6 @@ def _classes(column: Column) -> str:
     if column.drop_order > _DETAIL:
         return f"{kind} detail"
     return f"{kind} aside" if column.drop_order else kind
-
-
-def _notes(table: Table, top: int, whole: str) -> Markup:
-    return joined(map(note, _note_texts(table, top, whole)))
 
 
 def _note_texts(table: Table, top: int, whole: str) -> Iterator[str]:

@@ -104,9 +104,5 @@ def _note_allocator() -> None:
     )
 
 
-def _forget() -> None:
-    _facts.clear()
-
-
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)  # a forked worker has done nothing yet
+    os.register_at_fork(after_in_child=_facts.clear)  # a forked worker has done nothing yet

@@ -72,7 +72,7 @@ class Domain:
         create = self._functions.get(_CREATE)
         if create and {_MARK, _START, _END, _PUSH, _POP, _REGISTER} <= self._functions.keys():
             self._handle = create(name.encode())
-        self.pop: Callable[[], object] = _nothing
+        self.pop: Callable[[], object] = lambda: None
         if self.recorded:
             self.pop = functools.partial(self._functions[_POP], _Pointer(self._handle))
 
@@ -132,10 +132,6 @@ class Domain:
 def domain(name: str) -> Domain:
     """Return the domain of this name."""
     return Domain(name)
-
-
-def _nothing() -> None:
-    return None
 
 
 @functools.lru_cache(maxsize=None)
