@@ -17,6 +17,7 @@ import foreign
 import hypothesis
 import pytest
 from hypothesis.configuration import set_hypothesis_home_dir
+from slurm_cluster import Cluster, running_cluster
 from waiting import PATIENCE_S, give_tools_time
 from warm_cli import WarmCli
 
@@ -121,6 +122,13 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder for the recordings that the tests of a file unpack."""
     return tmp_path_factory.mktemp("recorded")
+
+
+@pytest.fixture(scope="module")
+def cluster(environment: dict[str, str]) -> Generator[Cluster, None, None]:
+    """A Slurm cluster on this machine; where there is no Slurm the tests that need it are skipped."""
+    with running_cluster(environment) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session", autouse=True)

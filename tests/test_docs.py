@@ -11,7 +11,7 @@ import pytest
 import recorded
 import reference
 from doc_commands import CAPTURES, GPU, NSYS, TORCH, Command, blocks, commands, left_out
-from gpus_here import NO_GPU
+from gpus_here import needs_gpu
 from made_runs import made_side
 from ran import ran
 from releases import lay_batch
@@ -46,7 +46,7 @@ def ids(page: Path) -> str:
 def parameter(command: Command) -> object:
     marks = [getattr(pytest.mark, fixture) for fixture in FIXTURES.get(command.needs, ())]
     if command.needs == GPU:
-        marks += [pytest.mark.gpu, pytest.mark.skipif(bool(NO_GPU), reason=f"needs a GPU: {NO_GPU}")]
+        marks += [pytest.mark.gpu, needs_gpu]
     return pytest.param(command, marks=marks, id=command.line.partition("#")[0].strip())
 
 

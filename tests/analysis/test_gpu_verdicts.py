@@ -2,19 +2,14 @@
 
 from pathlib import Path
 
-import pytest
 from conftest import Cli
-from gpus_here import NO_GPU
+from gpus_here import ON_A_GPU
 
 from nsyswrap import open_capture
 from nsyswrap.analysis.launch_bound import launch_cost_of
 from nsyswrap.analysis.timing_audit import COMPLETE, EARLIER, LAUNCH_ONLY, MIXED
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.nsys,
-    pytest.mark.skipif(bool(NO_GPU), reason=f"needs a GPU: {NO_GPU}"),
-]
+pytestmark = ON_A_GPU
 # Kernels of 50 us outlast their launches; without --queued nothing older runs when the timed loop starts.
 LONG = ("--n", "16777216", "--warmup", "100")
 PROGRAM = """

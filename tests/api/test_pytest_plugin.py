@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from doc_commands import blocks
-from gpus_here import NO_GPU
+from gpus_here import needs_gpu
 
 from nsyswrap.api import pytest_plugin, runs
 from nsyswrap.api.gpu_profile import Profile, Profiler
@@ -162,7 +162,7 @@ def test_the_page_names_what_there_is() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.usefixtures("nsys", "torch")
-@pytest.mark.skipif(bool(NO_GPU), reason=f"needs a GPU: {NO_GPU}")
+@needs_gpu
 def test_the_first_example_of_the_page(session: Session) -> None:
     done = session(blocks(PAGE, "python")[0], "-k", "one_kernel")
     assert done.returncode == 0, done.stdout
@@ -170,7 +170,7 @@ def test_the_first_example_of_the_page(session: Session) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.usefixtures("nsys")
-@pytest.mark.skipif(bool(NO_GPU), reason=f"needs a GPU: {NO_GPU}")
+@needs_gpu
 def test_kernels_are_counted(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     # not by the fixture: where only PYTHONPATH has nsyswrap, pytest does not find its plugin
     profile = Profiler(tmp_path, request.path.parent, request.node)(probe.__file__, "gpu")

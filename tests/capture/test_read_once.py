@@ -30,6 +30,19 @@ def _advise(capture: CaptureReader) -> object:
     return make_reports({"": capture}, [reports.parse("advice")])
 
 
+def columns_read(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """Return a list to which each column that is read from now on is added: its table and its name."""
+    read: list[tuple[str, str]] = []
+    load = Export._load  # noqa: SLF001
+
+    def noted(export: Export, table: str, wanted: Sequence[tuple[str, FieldKind]]) -> None:
+        read.extend((table, name) for name, _ in wanted)
+        load(export, table, wanted)
+
+    monkeypatch.setattr(Export, "_load", noted)
+    return read
+
+
 @pytest.mark.parametrize("name", reports.NAMES)
 def test_what_it_reads_ahead_is_what_it_asks_for(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -87,14 +100,7 @@ def test_reading_keeps_nothing_of_its_callers_in_memory(tmp_path: Path) -> None:
 
 
 def test_a_page_reads_few_columns_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[tuple[str, str]] = []
-    load = Export._load  # noqa: SLF001
-
-    def noted(export: Export, table: str, wanted: Sequence[tuple[str, FieldKind]]) -> None:
-        read.extend((table, name) for name, _ in wanted)
-        load(export, table, wanted)
-
-    monkeypatch.setattr(Export, "_load", noted)
+    read = columns_read(monkeypatch)
     page.render({"x": opened(tmp_path, *everything())})
     kernels = [name for table, name in read if table == "CUPTI_ACTIVITY_KIND_KERNEL"]
     assert "gridX" in kernels
@@ -125,14 +131,7 @@ def test_a_capture_and_its_views_end_with_the_last_of_them(tmp_path: Path) -> No
 def test_a_screen_frees_columns_that_it_does_not_read_again(
     made: Callable[[CaptureReader], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read: list[tuple[str, str]] = []
-    load = Export._load  # noqa: SLF001
-
-    def noted(export: Export, table: str, wanted: Sequence[tuple[str, FieldKind]]) -> None:
-        read.extend((table, name) for name, _ in wanted)
-        load(export, table, wanted)
-
-    monkeypatch.setattr(Export, "_load", noted)
+    read = columns_read(monkeypatch)
     capture = opened(tmp_path, *everything())
     made(capture)
     kernels = [name for table, name in read if table == "CUPTI_ACTIVITY_KIND_KERNEL"]

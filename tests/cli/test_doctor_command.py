@@ -13,7 +13,7 @@ import fake_cuda
 import pytest
 from click.testing import CliRunner
 from conftest import Cli
-from gpus_here import NO_GPU
+from gpus_here import NO_GPU, needs_gpu
 from jsonschema import Draft202012Validator
 from recorded import ROOT
 from tiny_export import kernel, memcpy, opened, write
@@ -240,7 +240,7 @@ def test_a_probe_without_any_gpu_work_names_the_cause(tmp_path: Path) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.usefixtures("nsys")
-@pytest.mark.skipif(bool(NO_GPU), reason=f"needs a GPU: {NO_GPU}")
+@needs_gpu
 def test_the_probe_on_a_real_gpu(cli: Cli) -> None:
     made = levels(cli("doctor", "--probe", "--json").stdout, "probe")
     assert made == {"recording": "ok", "GPU work": "ok"}

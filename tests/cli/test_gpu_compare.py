@@ -10,13 +10,9 @@ from typing import Any
 
 import pytest
 from conftest import ROOT, Cli
-from gpus_here import NO_GPU
+from gpus_here import ON_A_GPU
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.nsys,
-    pytest.mark.skipif(bool(NO_GPU), reason=f"needs a GPU: {NO_GPU}"),
-]
+pytestmark = ON_A_GPU
 # Twenty kernels, each launched in every step. One can be slower by a share of its loop, one can be added.
 PROGRAM = r"""
 #include <cstdlib>

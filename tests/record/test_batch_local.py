@@ -1,6 +1,5 @@
 """`nsyswrap batch` on this machine with the real nsys: run, go on, cancel, and the tables in the end."""
 
-import csv
 import json
 import os
 import re
@@ -15,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from batch_folders import rows_of
 from conftest import Cli
 from local_batches import PROGRAM, outcomes, states, sweep
 from waiting import PATIENCE_S, wait_until
@@ -31,11 +31,6 @@ pytestmark = pytest.mark.usefixtures("nsys")
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "prog.py").write_text(PROGRAM)
     return tmp_path
-
-
-def rows(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
 
 
 @contextmanager
@@ -122,14 +117,14 @@ def test_a_sweep_leaves_one_table(folder: Path, cli: Cli) -> None:
     done = cli(*sweep(seconds="0,0.3", code="0,3"))
     assert done.returncode == 1, done.stderr
     assert sorted(outcomes(folder)) == ["done"] * 2 + ["program_failed"] * 2
-    found = rows(folder / "b/results.csv")
+    found = rows_of(folder / "b/results.csv")
     assert len(found) == 4
     assert {(row["s"], row["c"], row["outcome"], row["exit_code"]) for row in found} == {
         (s, c, "program_failed" if c == "3" else "done", c) for s in ("0.0", "0.3") for c in ("0", "3")
     }
     assert all(float(row["wall_s"]) > 0 for row in found)
     assert (folder / "b/results.parquet").exists()
-    assert {row["run"] for row in rows(folder / "b/summaries.csv")} <= {row["run"] for row in found}
+    assert {row["run"] for row in rows_of(folder / "b/summaries.csv")} <= {row["run"] for row in found}
     assert {row["program"] for row in found} == {"prog.py"}
     assert "fastest 's=0" in done.stdout
     assert "slowest 's=0.3" in done.stdout
@@ -230,7 +225,7 @@ def test_a_run_that_was_killed_is_lost_and_run_again(
     assert "00001-s=600-c=0: lost (1 of 1)" in said
     assert outcomes(folder) == ["lost"]
     assert "lost" in cli("batch", "status", "b").stdout
-    assert rows(folder / "b/results.csv")[0]["outcome"] == "lost"
+    assert rows_of(folder / "b/results.csv")[0]["outcome"] == "lost"
     (folder / "go-on").touch()
     assert cli(*sweep("--gpus", "0", seconds="600")).returncode == 0
     assert outcomes(folder) == ["done"]
@@ -309,5 +304,5 @@ def test_any_folder_and_any_parameter(tmp_path: Path, cli: Cli) -> None:
     assert done.returncode == 0, done.stderr
     [state] = open_batch(odd / "b").survey().values()
     assert (state.folder / PROGRAM_OUTPUT).read_text() == f"{[f'<{value}>']!a}\n"
-    [row] = rows(odd / "b/results.csv")
+    [row] = rows_of(odd / "b/results.csv")
     assert row["v"] == value

@@ -8,7 +8,7 @@ from csv import DictReader
 from pathlib import Path
 
 import pytest
-from gpus_here import NO_GPU
+from gpus_here import ON_A_GPU
 from nsys_says import era_of, made_by_us, said_by
 
 from nsyswrap import open_capture
@@ -20,11 +20,7 @@ from nsyswrap.reports.scenario_tables import AGREES_PERCENT
 ROOT = Path(__file__).resolve().parents[2]
 PARITY = [name for name in NAMES if find_report(name).layer == "parity"]
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.nsys,
-    pytest.mark.skipif(bool(NO_GPU), reason=f"needs a GPU: {NO_GPU}"),
-]
+pytestmark = ON_A_GPU
 
 
 def nsyswrap(*arguments: str | Path) -> subprocess.CompletedProcess[str]:

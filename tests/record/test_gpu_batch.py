@@ -1,11 +1,11 @@
 """A batch of a real CUDA program, on one GPU and on two at once."""
 
-import csv
 from pathlib import Path
 
 import pytest
+from batch_folders import rows_of
 from conftest import Cli
-from gpus_here import DEVICES
+from gpus_here import DEVICES, ON_A_GPU
 
 from nsyswrap import open_capture
 from nsyswrap.api import CaptureReader
@@ -43,20 +43,11 @@ gpus = 2
 needs_two = pytest.mark.skipif(
     len(DEVICES.names) < 2, reason=f"needs two GPUs, and there is {len(DEVICES.names)}"
 )
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.nsys,
-    pytest.mark.skipif(bool(DEVICES.error), reason=f"needs a GPU: {DEVICES.error}"),
-]
+pytestmark = ON_A_GPU
 
 
 def captures(folder: Path) -> list[CaptureReader]:
     return [open_capture(state.folder) for state in open_batch(folder).survey().values()]
-
-
-def rows(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
 
 
 def test_the_table_of_a_sweep_is_that_of_its_captures(cli: Cli, tmp_path: Path) -> None:
@@ -66,13 +57,13 @@ def test_the_table_of_a_sweep_is_that_of_its_captures(cli: Cli, tmp_path: Path) 
     said = " ".join(done.stdout.split())
     assert "fastest 'v=grid'" in said
     assert "slowest 'v=1x1'" in said
-    found = rows(tmp_path / "b/results.csv")
+    found = rows_of(tmp_path / "b/results.csv")
     assert len(found) == 9
     for row, capture in zip(found, captures(tmp_path / "b"), strict=True):
         frame = capture.report("cuda_gpu_kern_sum").frame
         assert int(row["kernel_ns"]) == int(frame["total_ns"].sum())
         assert int(row["kernels"]) == 1
-    for row in rows(tmp_path / "b/kernels.csv"):
+    for row in rows_of(tmp_path / "b/kernels.csv"):
         own = sorted(int(one["kernel_ns"]) for one in found if one["v"] == row["v"])
         assert float(row["med_ns"]) == own[1]
         assert (int(row["min_ns"]), int(row["max_ns"])) == (own[0], own[2])
@@ -95,7 +86,7 @@ def test_two_ranks_of_a_run_have_both_gpus(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text(DDP_PLAN)
     done = cli("batch", "run", "plan.toml", "--gpus", "0,1", "-o", "b")
     assert done.returncode == 0, done.stderr
-    found = rows(tmp_path / "b/results.csv")
+    found = rows_of(tmp_path / "b/results.csv")
     assert [(row["rank"], row["world_size"], row["outcome"]) for row in found] == [
         ("0", "2", "done"),
         ("1", "2", "done"),

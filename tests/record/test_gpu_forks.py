@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Cli
-from gpus_here import NO_GPU
+from gpus_here import needs_gpu
 
 from nsyswrap.api import open_capture
 from nsyswrap.base.run_folder import RUN
@@ -19,7 +19,7 @@ CUPTI = Path("/usr/local/cuda/extras/CUPTI")
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.usefixtures("nsys"),
-    pytest.mark.skipif(bool(NO_GPU), reason=f"needs a GPU: {NO_GPU}"),
+    needs_gpu,
 ]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gpus_here import DEVICES, NO_GPU
+from gpus_here import DEVICES, ON_A_GPU
 from ran import ran
 
 from nsyswrap import open_capture
@@ -32,11 +32,7 @@ SELECT e.globalTid, e.start, e.end, coalesce(e.text, s.value) AS name
 FROM NVTX_EVENTS AS e LEFT JOIN StringIds AS s ON s.id = e.textId
 WHERE e.eventType IN (34, 59, 60) AND name LIKE ? ORDER BY e.start
 """
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.nsys,
-    pytest.mark.skipif(bool(NO_GPU), reason=f"needs a GPU: {NO_GPU}"),
-]
+pytestmark = ON_A_GPU
 
 
 def nsyswrap(*arguments: str | Path, launcher: tuple[str, ...] = ()) -> str:

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 from conftest import Cli
-from gpus_here import NO_GPU
+from gpus_here import needs_gpu
 
 from nsyswrap.analysis.program_language import JAX, language_of
 from nsyswrap.api import open_capture
 
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.skipif(bool(NO_GPU), reason=f"needs a GPU: {NO_GPU}"),
+    needs_gpu,
     pytest.mark.usefixtures("nsys"),
 ]
 PROGRAMS = Path(__file__).parents[1] / "labelled" / "busy" / "programs"

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 from conftest import Cli
-from gpus_here import NO_GPU
+from gpus_here import needs_gpu
 
 from nsyswrap.base.run_folder import EXPORT
 
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.torch,
-    pytest.mark.skipif(bool(NO_GPU), reason=f"needs a GPU: {NO_GPU}"),
+    needs_gpu,
 ]
 # Step N launches N + 1 long kernels, which the host does not wait for.
 TRAIN = """

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from conftest import Cli
 from fake_nvml import FakeGpu, FakeNvml, sample_rows, use
-from gpus_here import NO_GPU
+from gpus_here import needs_gpu
 from waiting import PATIENCE_S
 
 from nsyswrap.base.run_facts import COLUMNS, Conditions, Gpu, Host, conditions_of
@@ -138,7 +138,7 @@ def test_samples_are_a_file_of_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 @pytest.mark.gpu
 @pytest.mark.usefixtures("nsys", "torch")
-@pytest.mark.skipif(bool(NO_GPU), reason=f"needs a GPU: {NO_GPU}")
+@needs_gpu
 def test_a_real_gpu(tmp_path: Path, cli: Cli) -> None:
     done = cli("profile", "--no-stats", "-o", "run", "--", sys.executable, "-c", MATMUL)
     assert done.returncode == 0, done.stderr

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from batch_folders import batch_of, captured, planned, rows_of
-from slurm_cluster import BATCH, Cluster, running_cluster
+from slurm_cluster import BATCH, Cluster
 from tiny_export import kernel, write
 from waiting import PATIENCE_S, wait_until
 
@@ -116,12 +116,6 @@ class Work:
 
 def has_report(state: RunState) -> bool:
     return check_export(state.folder / EXPORT) == ""
-
-
-@pytest.fixture(scope="module")
-def cluster(environment: dict[str, str]) -> Iterator[Cluster]:
-    with running_cluster(environment) as cluster:
-        yield cluster
 
 
 @pytest.fixture

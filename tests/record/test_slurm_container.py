@@ -10,13 +10,12 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from batch_folders import rows_of
 from ran import ran
-from slurm_cluster import Cluster, running_cluster
+from slurm_cluster import Cluster
 
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.run_folder import EXPORT, RUN
@@ -80,12 +79,6 @@ def _can_mount() -> bool:
 
 def _outermost(folders: set[Path]) -> list[Path]:
     return sorted(one for one in folders if not any(other in one.parents for other in folders))
-
-
-@pytest.fixture(scope="module")
-def cluster(environment: dict[str, str]) -> Iterator[Cluster]:
-    with running_cluster(environment) as cluster:
-        yield cluster
 
 
 @pytest.fixture

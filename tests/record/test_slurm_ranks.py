@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from recorded import PICTURED
-from slurm_cluster import BATCH, Cluster, running_cluster
+from slurm_cluster import BATCH, Cluster
 from waiting import PATIENCE_S, wait_until
 
 from nsyswrap.base.nsys.command import check_export
@@ -157,12 +157,6 @@ launcher = "torchrun"
 ntasks = 2
 slurm = { nodes = 2 }
 """
-
-
-@pytest.fixture(scope="module")
-def cluster(environment: dict[str, str]) -> Iterator[Cluster]:
-    with running_cluster(environment) as cluster:
-        yield cluster
 
 
 def test_each_fault_of_a_rank_is_the_outcome_of_its_run(tmp_path: Path, cluster: Cluster, nsys: str) -> None:

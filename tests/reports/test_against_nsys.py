@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from nsys_says import UNITS, made_by_us, said_by
+from nsys_says import NAMED, UNITS, made_by_us, said_by
 from tiny_export import (
     API,
     Row,
@@ -30,17 +30,6 @@ from nsyswrap.base.units import Rounding, TimeUnit
 from nsyswrap.capture.intervals import LEAST, MOST
 from nsyswrap.capture.selection import parse_time
 
-# Those that name kernels: they take :base, :mangled and :nvtx-name. Where an export is older than green
-# contexts, nsys makes no report that it is asked for after cuda_gpu_trace.
-NAMED = (
-    "cuda_gpu_kern_sum",
-    "cuda_gpu_kern_gb_sum",
-    "cuda_gpu_sum",
-    "cuda_api_gpu_sum",
-    "cuda_kern_exec_sum",
-    "cuda_kern_exec_trace",
-    "cuda_gpu_trace",
-)
 OTHERS = ("cuda_api_sum", "cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum", "cuda_api_trace")
 QUALIFIERS = ("", ":base", ":mangled", ":nvtx-name", ":nvtx-name:base", ":nvtx-name:mangled")
 KERNEL_NAMES: list[str | int] = [

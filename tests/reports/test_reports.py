@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from nsys_says import RULES, said_by
+from nsys_says import NAMED, RULES, said_by
 from report_tables import capture_of, names_of, notes_of, notes_text, rows_of
 from tiny_export import (
     COPY_KINDS,
@@ -328,18 +328,7 @@ def test_kernels_without_their_process_meet_their_calls_all_the_same(report: str
         assert "globalPid" in note
 
 
-RANGED = (
-    "cuda_gpu_kern_sum",
-    "cuda_gpu_kern_gb_sum",
-    "cuda_gpu_sum",
-    "cuda_api_gpu_sum",
-    "cuda_kern_exec_sum",
-    "cuda_kern_exec_trace",
-    "cuda_gpu_trace",
-)
-
-
-@pytest.mark.parametrize("report", RANGED)
+@pytest.mark.parametrize("report", NAMED)
 def test_kernels_are_named_after_the_range_around_their_launch(report: str, tmp_path: Path) -> None:
     capture = opened(
         tmp_path,
@@ -357,7 +346,7 @@ def test_kernels_are_named_after_the_range_around_their_launch(report: str, tmp_
         assert set(seen) - {"launch"} == expected
 
 
-@pytest.mark.parametrize("report", RANGED)
+@pytest.mark.parametrize("report", NAMED)
 def test_ranges_that_were_not_collected_cannot_name_a_kernel(report: str, tmp_path: Path) -> None:
     capture = opened(tmp_path, call("launch", 0, 5, 1), kernel("k", 9, 10, 1, **USED))
     with pytest.raises(NotInCapture, match="no NVTX events") as caught:

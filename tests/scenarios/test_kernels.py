@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpus_here import DEVICES, NO_GPU
+from gpus_here import DEVICES, needs_gpu
 from ran import ran
 from scenario_scripts import load
 
@@ -87,7 +87,7 @@ def test_add_without_a_gpu_names_the_call_that_failed(add: Path, arguments: list
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(bool(NO_GPU), reason=f"needs a GPU: {NO_GPU}")
+@needs_gpu
 @pytest.mark.parametrize("arguments", [[], ["1x1"], ["1x256"], ["prefetch"]])
 def test_add_adds(add: Path, arguments: list[str]) -> None:
     result = run_program(add, *arguments, "--n", "10000", gpu=True)
@@ -130,7 +130,7 @@ def test_a_program_without_a_gpu_names_the_call_that_failed_in_one_line(program:
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(bool(NO_GPU), reason=f"needs a GPU: {NO_GPU}")
+@needs_gpu
 def test_a_program_on_a_gpu_ends_with_its_samples(program: Path) -> None:
     if program.name == "p2p" and len(DEVICES.names) < 2:
         assert run_program(program, gpu=True).returncode == 69
@@ -151,7 +151,7 @@ def test_a_program_on_a_gpu_ends_with_its_samples(program: Path) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(bool(NO_GPU), reason=f"needs a GPU: {NO_GPU}")
+@needs_gpu
 def test_p2p_with_one_gpu_says_so_in_one_line(nvcc: str, tmp_path: Path) -> None:
     compile_strictly(nvcc, str(KERNELS / "p2p.cu"), "-o", str(tmp_path / "p2p"))
     result = ran([tmp_path / "p2p"], env={**os.environ, "CUDA_VISIBLE_DEVICES": "0"})

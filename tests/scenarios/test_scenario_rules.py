@@ -4,7 +4,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from gpus_here import NO_GPU
+from gpus_here import NO_GPU, needs_gpu
 from nsys_says import RULES
 from recorded import run_folder
 
@@ -52,7 +52,7 @@ def test_without_a_gpu_it_names_the_call_that_failed(program: Path) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(bool(NO_GPU), reason=f"needs a GPU: {NO_GPU}")
+@needs_gpu
 def test_both_variants_find_their_words_weighed(program: Path) -> None:
     command = [str(program), "--kib", "65", "--iterations", "1"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -21,6 +21,17 @@ RULES = (
     "gpu_gaps",
     "gpu_time_util",
 )
+# Those that name kernels: they take :base, :mangled and :nvtx-name. Where an export is older than green
+# contexts, nsys makes no report that it is asked for after cuda_gpu_trace.
+NAMED = (
+    "cuda_gpu_kern_sum",
+    "cuda_gpu_kern_gb_sum",
+    "cuda_gpu_sum",
+    "cuda_api_gpu_sum",
+    "cuda_kern_exec_sum",
+    "cuda_kern_exec_trace",
+    "cuda_gpu_trace",
+)
 UNITS: dict[TimeUnit, str] = {"ns": "nsec", "us": "usec", "ms": "msec", "s": "sec"}
 
 

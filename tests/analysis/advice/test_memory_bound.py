@@ -276,6 +276,7 @@ def test_a_chain_goes_on_behind_a_reduction_and_kernels_of_a_value_for_each_row(
 @pytest.mark.parametrize(
     "work",
     [
+        # reductions that are no part of one
         [(PRODUCT, 300), (MEAN, 200), (EXP, 200), (PRODUCT, 290)],  # the gradient of a bias
         [(EXP, 300), (MEAN, 40), (ADD, 300), (PRODUCT, 350)],  # of few elements
         [(EXP, 300), (MEAN, 150), (ADD, 300, 3 * BLOCKS), (PRODUCT, 240)],
@@ -285,15 +286,7 @@ def test_a_chain_goes_on_behind_a_reduction_and_kernels_of_a_value_for_each_row(
         [(NORM, 300), (MEAN, 150), (ADD, 300), (PRODUCT, 240)],
         [(EXP, 100), (MEAN, 301), (ADD, 100), (PRODUCT, 489)],
         [(EXP, 10), (PRODUCT, 490), (EXP, 10), (PRODUCT, 480)],
-    ],
-)
-def test_reductions_that_are_no_part_of_a_chain(work: list[tuple[str, int]], tmp_path: Path) -> None:
-    assert kinds(tmp_path, *work) == {}
-
-
-@pytest.mark.parametrize(
-    "work",
-    [
+        # too few kernels one after another
         [(EXP, 300), (PRODUCT, 390), (EXP, 300)],
         [(EXP, 300), (EXP, 300, 3 * BLOCKS), (PRODUCT, 390)],
         [(TRITON_CAST, 300), ("triton_poi_fused_add_1", 300), (PRODUCT, 390)],

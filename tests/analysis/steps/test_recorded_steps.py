@@ -43,11 +43,6 @@ LEAST = 12  # steps, so that without one of them they still are the loop
 TABLES = ("RUNTIME", "KERNEL", "MEMCPY", "MEMSET", "SYNCHRONIZATION", "GRAPH_TRACE")
 
 
-@pytest.fixture(scope="module")
-def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("recorded")
-
-
 @cache
 def export(name: str, scratch: Path) -> Path:
     if name not in PACKED:

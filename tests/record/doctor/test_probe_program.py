@@ -8,7 +8,7 @@ from pathlib import Path
 
 import fake_cuda
 import pytest
-from gpus_here import NO_GPU
+from gpus_here import needs_gpu
 from ran import ran
 
 from nsyswrap.record.doctor.programs import probe
@@ -50,6 +50,6 @@ def test_without_a_gpu_it_works_on_the_cpu() -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(bool(NO_GPU), reason=f"needs a GPU: {NO_GPU}")
+@needs_gpu
 def test_on_a_real_gpu() -> None:
     assert (run("gpu").returncode, run("gpu").stderr) == (0, "")

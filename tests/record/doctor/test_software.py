@@ -5,7 +5,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from gpus_here import NO_GPU
+from gpus_here import NO_GPU, needs_gpu
 from waiting import PATIENCE_S
 
 from nsyswrap.base.nsys.find import Nsys
@@ -98,14 +98,14 @@ def test_nvcc_without_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.gpu
 @pytest.mark.usefixtures("nvcc")
-@pytest.mark.skipif(bool(NO_GPU), reason=f"needs a GPU: {NO_GPU}")
+@needs_gpu
 def test_nvcc_adds_on_the_gpu() -> None:
     assert compiler(has_gpu=True).level == "ok"
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ["torch", "triton"])
-@pytest.mark.skipif(bool(NO_GPU), reason=f"needs a GPU: {NO_GPU}")
+@needs_gpu
 def test_packages_add_on_the_gpu(name: str) -> None:
     module = pytest.importorskip(name, reason=f"needs {name}")
     if name == "torch" and not module.version.cuda:
