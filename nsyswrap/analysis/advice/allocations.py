@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.advice.context import AdviceContext
-from nsyswrap.analysis.allocation_ranges import NO_RANGE, allocation_ranges
 from nsyswrap.analysis.arrays.groups import ascending, rows_by
 from nsyswrap.analysis.finding import Finding, FindingKind
 from nsyswrap.analysis.launches import calls_selected
 from nsyswrap.analysis.names import CLASSES, LAUNCH, by_thread, call_classes, with_name
 from nsyswrap.analysis.program_language import PYTORCH, framework_of
+from nsyswrap.analysis.range_tree.memory import NO_RANGE, allocation_ranges
 from nsyswrap.analysis.range_tree.tree import numbered
 from nsyswrap.analysis.transfers import gpu_memory
 from nsyswrap.analysis.usage import (

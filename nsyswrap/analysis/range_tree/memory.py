@@ -1,4 +1,6 @@
-"""Sum what was allocated in each node of the range tree: held at most, kept beyond its ranges, freed in them.
+"""Find the range around each allocation, and sum what was allocated in each node of the range tree.
+
+The sums are what was held at most, kept beyond the ranges of the node, and freed in them.
 
 An allocation belongs to the innermost range around its call. It is transient in a range if it is freed before
 that ends, and retained if not. Transient bytes of a node are so in the nodes around it, too.
@@ -6,12 +8,15 @@ that ends, and retained if not. Transient bytes of a node are so in the nodes ar
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
-from nsyswrap.analysis.allocation_ranges import allocating_calls
+import numpy as np
+from numpy.typing import NDArray
+
+from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.judged_process import chosen_views
 from nsyswrap.analysis.range_tree.figures import Ints, with_children
-from nsyswrap.analysis.range_tree.tree import NOWHERE, RangeTree, range_tree_of, ranges_around
+from nsyswrap.analysis.range_tree.tree import NOWHERE, RangeTree, call_paths, range_tree_of, ranges_around
 from nsyswrap.analysis.usage import (
     GPU_MEMORY,
     MEMORY_KINDS,
@@ -20,10 +25,29 @@ from nsyswrap.analysis.usage import (
     allocations_of,
     held_over_time,
 )
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.records import dataclass
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.selection import select
+
+NO_RANGE = "(no range)"
+FOR_RANGES = {"nvtx": "NVTX ranges", "api": "CUDA calls"}
+
+
+def allocation_ranges(whole: Capture, held: Allocations) -> tuple[NDArray[Any], list[str]]:
+    """Return the number of the range around each allocation, and the paths of the ranges."""
+    if not all(map(whole.has, FOR_RANGES)):
+        return np.zeros(len(held.row), np.int64), [NO_RANGE]
+    number, paths = call_paths(whole, allocating_calls(whole, held))
+    return np.where(number == MISSING, len(paths), number), [*paths, NO_RANGE]
+
+
+def allocating_calls(whole: Capture, held: Allocations) -> NDArray[Any]:
+    """Return the position of the call that made each allocation; -1 for none."""
+    call, pairs = np.full(whole.count(MEMORY_USE), -1), launch_pairs_of(whole, MEMORY_USE)
+    call[pairs.operation] = pairs.api
+    return call[held.row]
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,10 +19,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.allocation_ranges import FOR_RANGES, allocation_ranges
 from nsyswrap.analysis.arrays.groups import group_keys, rows_by
 from nsyswrap.analysis.no_gpu_work import CaptureEvidence
 from nsyswrap.analysis.program_language import PYTORCH, framework_of
+from nsyswrap.analysis.range_tree.memory import FOR_RANGES, allocation_ranges
 from nsyswrap.analysis.transfers import gpu_memory
 from nsyswrap.analysis.usage import (
     GPU_MEMORY,
