@@ -11,7 +11,7 @@ import sys
 from collections.abc import Generator
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import foreign
 import hypothesis
@@ -52,6 +52,20 @@ class Cli(Protocol):
     def __call__(
         self, *arguments: str | Path, stdin: str = "", **variables: str
     ) -> subprocess.CompletedProcess[str]: ...
+
+
+class Done(NamedTuple):
+    """How a command ended, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+
+class InProcess(Protocol):
+    """Runs ``nsyswrap ARGUMENTS`` in the process of the tests."""
+
+    def __call__(self, *arguments: str | Path) -> Done: ...
 
 
 class RunIn(Protocol):
@@ -99,6 +113,21 @@ def _text(path: Path) -> str:
         return path.read_text(errors="replace")
     except OSError:
         return ""
+
+
+@pytest.fixture
+def in_process(capsys: pytest.CaptureFixture[str]) -> InProcess:
+    """Run a command in this process."""
+    from nsyswrap.cli import main  # noqa: PLC0415 - few tests need it
+
+    def run(*arguments: str | Path) -> Done:
+        with pytest.raises(SystemExit) as end:
+            main(list(map(str, arguments)))
+        code = end.value.code or 0
+        assert isinstance(code, int)
+        return Done(code, *capsys.readouterr())
+
+    return run
 
 
 @pytest.fixture(scope="module")

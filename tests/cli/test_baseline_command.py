@@ -1,43 +1,27 @@
 """`nsyswrap baseline`: what is saved, where, what is shown of it, and comparing with it."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 import recorded
+from conftest import InProcess
 from made_runs import made_side
 from tiny_export import call, kernel, write
 
 from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.base.version import version
-from nsyswrap.cli import main
 from nsyswrap.reports.compare.baseline import baseline_text, read_baseline
 
 CAPTURE = str(recorded.SHIPPED / "add" / "grid" / EXPORT)
 
 
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
 @pytest.fixture
-def run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., Done]:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_process: InProcess) -> InProcess:
     monkeypatch.chdir(tmp_path)
     for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY"):
         monkeypatch.delenv(name, raising=False)
-
-    def call(*arguments: str) -> Done:
-        with pytest.raises(SystemExit) as end:
-            main(list(arguments))
-        return Done(int(end.value.code or 0), *capsys.readouterr())
-
-    return call
+    return in_process
 
 
 def saved(path: Path, *, factor: float = 1.0, seed: int = 0, runs: int = 5) -> str:
@@ -47,7 +31,7 @@ def saved(path: Path, *, factor: float = 1.0, seed: int = 0, runs: int = 5) -> s
     return str(path)
 
 
-def test_a_name_is_a_file_in_the_folder_of_baselines(tmp_path: Path, run: Callable[..., Done]) -> None:
+def test_a_name_is_a_file_in_the_folder_of_baselines(tmp_path: Path, run: InProcess) -> None:
     done = run("baseline", "save", "main", CAPTURE)
     assert done.code == 0, done.err
     path = tmp_path / "nsyswrap-baselines" / "main.json"
@@ -65,7 +49,7 @@ def test_a_name_is_a_file_in_the_folder_of_baselines(tmp_path: Path, run: Callab
     assert run("baseline", "save", "main", CAPTURE, "--force").code == 0
 
 
-def test_a_baseline_compares_with_the_run_that_it_was_saved_from(run: Callable[..., Done]) -> None:
+def test_a_baseline_compares_with_the_run_that_it_was_saved_from(run: InProcess) -> None:
     assert run("baseline", "save", "here.json", CAPTURE).code == 0
     done = run("compare", "here.json", CAPTURE, "--format", "json")
     assert done.code == 0, done.err
@@ -85,7 +69,7 @@ def test_a_baseline_compares_with_the_run_that_it_was_saved_from(run: Callable[.
     ],
 )
 def test_other_names_and_files_are_refused(
-    name: str, code: int, message: str, tmp_path: Path, run: Callable[..., Done]
+    name: str, code: int, message: str, tmp_path: Path, run: InProcess
 ) -> None:
     (tmp_path / "package.json").write_text('{"name": "x"}')
     done = run("baseline", "save", name, CAPTURE, "--force")
@@ -93,9 +77,7 @@ def test_other_names_and_files_are_refused(
     assert (tmp_path / "package.json").read_text() == '{"name": "x"}'
 
 
-def test_the_list_has_a_line_for_each_and_names_damaged_ones(
-    tmp_path: Path, run: Callable[..., Done]
-) -> None:
+def test_the_list_has_a_line_for_each_and_names_damaged_ones(tmp_path: Path, run: InProcess) -> None:
     nothing = run("baseline", "list")
     assert (nothing.code, nothing.out) == (0, "")
     assert "no baselines in nsyswrap-baselines/" in nothing.err
@@ -115,7 +97,7 @@ def test_the_list_has_a_line_for_each_and_names_damaged_ones(
     assert "main.json" in done.out
 
 
-def test_show_has_setup_and_rows(tmp_path: Path, run: Callable[..., Done]) -> None:
+def test_show_has_setup_and_rows(tmp_path: Path, run: InProcess) -> None:
     saved(tmp_path / "nsyswrap-baselines" / "main.json")
     shown = run("baseline", "show", "main")
     assert shown.code == 0, shown.err
@@ -132,7 +114,7 @@ def test_show_has_setup_and_rows(tmp_path: Path, run: Callable[..., Done]) -> No
     assert run("baseline", "show", "missing").code == 65
 
 
-def test_the_history_is_a_page(tmp_path: Path, run: Callable[..., Done]) -> None:
+def test_the_history_is_a_page(tmp_path: Path, run: InProcess) -> None:
     folder = tmp_path / "nsyswrap-baselines"
     for number in range(3):
         saved(folder / f"v{number}.json", seed=number, factor=1.0 + 0.3 * (number == 2))
@@ -147,7 +129,7 @@ def test_the_history_is_a_page(tmp_path: Path, run: Callable[..., Done]) -> None
     assert (twice.code, "2 points or more" in twice.err) == (2, True)
 
 
-def test_a_baseline_is_found_by_its_name(tmp_path: Path, run: Callable[..., Done]) -> None:
+def test_a_baseline_is_found_by_its_name(tmp_path: Path, run: InProcess) -> None:
     for name, factor in (("before", 1.0), ("after", 1.2)):
         saved(tmp_path / "nsyswrap-baselines" / f"{name}.json", factor=factor)
     assert run("compare", "before", "after").out.startswith("Slower: ")
@@ -155,7 +137,7 @@ def test_a_baseline_is_found_by_its_name(tmp_path: Path, run: Callable[..., Done
     assert (missing.code, "before.json not found\n  see the names" in missing.err) == (65, True)
 
 
-def test_the_gate_ends_with_its_code(tmp_path: Path, run: Callable[..., Done]) -> None:
+def test_the_gate_ends_with_its_code(tmp_path: Path, run: InProcess) -> None:
     base = saved(tmp_path / "base.json")
     slow, same = (
         saved(tmp_path / f"{name}.json", seed=1, factor=factor)
@@ -174,7 +156,7 @@ def test_the_gate_ends_with_its_code(tmp_path: Path, run: Callable[..., Done]) -
     assert run("compare", base, one, "--gate", "--strict").code == 3
 
 
-def test_cells_of_csv_are_guarded_when_asked(tmp_path: Path, run: Callable[..., Done]) -> None:
+def test_cells_of_csv_are_guarded_when_asked(tmp_path: Path, run: InProcess) -> None:
     write(tmp_path / "x.sqlite", call("cudaLaunchKernel", 0, 5, 1), kernel("=1+1", 20, 30, 1))
     run("baseline", "save", "b.json", "x.sqlite")
     assert ",=1+1," in run("baseline", "show", "b.json", "--format", "csv").out

@@ -4,13 +4,13 @@ import csv
 import io
 import json
 import shutil
+from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 import recorded
 from compared_runs import make_repeats, make_run
-from conftest import Cli
+from conftest import Cli, InProcess
 from jsonschema import validate
 from recorded import ROOT
 from tiny_export import call, kernel, write
@@ -18,29 +18,16 @@ from tiny_export import call, kernel, write
 from nsyswrap.api import NotebookComparison, compare
 from nsyswrap.base.errors import CaptureError
 from nsyswrap.base.run_folder import RUN
-from nsyswrap.cli import main
 
 SCHEMA = json.loads((ROOT / "docs" / "compare.schema.json").read_text("utf-8"))
 BEFORE, AFTER = (400, 401, 399), (440, 441, 439)
 
 
-class Here(Protocol):
-    """Runs `nsyswrap compare` in this process and in the test's folder."""
-
-    def __call__(self, *arguments: str) -> tuple[object, str, str]: ...
-
-
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Here:
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_process: InProcess) -> InProcess:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
-
-    def run(*arguments: str) -> tuple[object, str, str]:
-        with pytest.raises(SystemExit) as end:
-            main(["compare", *arguments])
-        return end.value.code, *capsys.readouterr()
-
-    return run
+    return partial(in_process, "compare")
 
 
 @pytest.fixture
@@ -52,7 +39,7 @@ def runs(tmp_path: Path) -> Path:
 
 
 @pytest.mark.usefixtures("runs")
-def test_a_slower_program(here: Here) -> None:
+def test_a_slower_program(here: InProcess) -> None:
     code, out, err = here("before", "after")
     assert not code, err
     verdict, cause, *_ = out.splitlines()
@@ -63,7 +50,7 @@ def test_a_slower_program(here: Here) -> None:
 
 
 @pytest.mark.usefixtures("runs")
-def test_a_faster_program_and_the_same_one(here: Here) -> None:
+def test_a_faster_program_and_the_same_one(here: InProcess) -> None:
     assert here("after", "before")[1].startswith("Faster: step 'step' 470 → 430 µs, -8.5 %")
     code, out, _ = here("before/run-1", "before/run-2", "--", "before/run-3", "--max-slower", "20%")
     assert not code
@@ -73,7 +60,7 @@ def test_a_faster_program_and_the_same_one(here: Here) -> None:
 
 
 @pytest.mark.usefixtures("runs")
-def test_one_run_a_side_gets_no_verdict(here: Here) -> None:
+def test_one_run_a_side_gets_no_verdict(here: InProcess) -> None:
     code, out, _ = here("before/run-1", "after/run-1/report.sqlite")
     assert not code
     assert out.startswith("One run a side cannot tell noise from change: step 'step' 430 → 470 µs, +9.3 %")
@@ -81,7 +68,7 @@ def test_one_run_a_side_gets_no_verdict(here: Here) -> None:
 
 
 @pytest.mark.usefixtures("runs")
-def test_the_formats(here: Here, tmp_path: Path) -> None:
+def test_the_formats(here: InProcess, tmp_path: Path) -> None:
     code, out, _ = here("before", "after", "--format", "json")
     data = json.loads(out)
     validate(data, SCHEMA)
@@ -100,7 +87,7 @@ def test_the_formats(here: Here, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("runs")
-def test_limits_decide_what_is_slower(here: Here) -> None:
+def test_limits_decide_what_is_slower(here: InProcess) -> None:
     assert here("before", "after", "--max-slower", "15%")[1].startswith("Same within 15 %: ")
     assert here("before", "after", "--min-time", "10ms")[1].splitlines()[0].endswith("under 10.0 ms a run")
     code, _, err = here("before", "after", "--max-slower", "much")
@@ -122,27 +109,27 @@ def test_limits_decide_what_is_slower(here: Here) -> None:
         (("a", "--", "b", "--", "c"), "more than one --"),
     ],
 )
-def test_sides_that_are_not_clear(here: Here, arguments: tuple[str, ...], message: str) -> None:
+def test_sides_that_are_not_clear(here: InProcess, arguments: tuple[str, ...], message: str) -> None:
     code, out, err = here(*arguments)
     assert (code, out) == (2, "")
     assert err.startswith(f"nsyswrap: {message}\n  ")
 
 
 @pytest.mark.usefixtures("runs")
-def test_a_run_on_both_sides(here: Here) -> None:
+def test_a_run_on_both_sides(here: InProcess) -> None:
     code, _, err = here("before", "before/run-2")
     assert code == 2
     assert "run-2 is on both sides" in err
 
 
 @pytest.mark.usefixtures("runs")
-def test_a_quoted_pattern_is_a_side(here: Here) -> None:
+def test_a_quoted_pattern_is_a_side(here: InProcess) -> None:
     code, out, err = here("before/run-*", "after/run-*")
     assert not code, err
     assert "base: before/run-* (3 runs)" in out
 
 
-def test_another_command_is_refused_and_judged_anyway(here: Here, tmp_path: Path) -> None:
+def test_another_command_is_refused_and_judged_anyway(here: InProcess, tmp_path: Path) -> None:
     make_repeats(tmp_path / "before", BEFORE)
     make_repeats(tmp_path / "after", AFTER)
     for run in (tmp_path / "after").iterdir():
@@ -161,7 +148,7 @@ def test_another_command_is_refused_and_judged_anyway(here: Here, tmp_path: Path
     assert out.splitlines()[2].startswith("Slower: ")
 
 
-def test_a_damaged_run_is_noted(here: Here, tmp_path: Path) -> None:
+def test_a_damaged_run_is_noted(here: InProcess, tmp_path: Path) -> None:
     make_repeats(tmp_path / "before", BEFORE)
     make_run(tmp_path / "after")
     (tmp_path / "before" / "run-2" / "report.sqlite").write_bytes(b"no database")
@@ -214,7 +201,7 @@ def test_python(tmp_path: Path) -> None:
         ("rules/careful", "rules/wasteful", "first to last GPU operation 860"),
     ],
 )
-def test_recorded_captures(here: Here, tmp_path: Path, base: str, new: str, begins: str) -> None:
+def test_recorded_captures(here: InProcess, tmp_path: Path, base: str, new: str, begins: str) -> None:
     for name in (base, new):
         shutil.copytree(recorded.run_folder(name, tmp_path / "unpacked"), tmp_path / Path(name).name)
     code, out, err = here(Path(base).name, Path(new).name, "--anyway")
@@ -234,7 +221,7 @@ def test_the_screen_fits_a_terminal_without_utf8(tmp_path: Path, cli: Cli) -> No
     assert max(map(len, done.stdout.splitlines())) <= 60
 
 
-def test_cells_of_csv_are_guarded_when_asked(here: Here, tmp_path: Path) -> None:
+def test_cells_of_csv_are_guarded_when_asked(here: InProcess, tmp_path: Path) -> None:
     for name in ("before", "after"):
         rows = (call("cudaLaunchKernel", 0, 5, 1), kernel("=1+1\n::error::x", 20, 30, 1))
         write(tmp_path / f"{name}.sqlite", *rows)

@@ -5,16 +5,15 @@ import shlex
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
 
 import click
 import pytest
 import reference
-from conftest import Cli
+from conftest import Cli, InProcess
 from tiny_export import call, kernel, nvtx, write
 
 from nsyswrap.cli import cli as top
-from nsyswrap.cli import doctor, main
+from nsyswrap.cli import doctor
 from nsyswrap.cli.help import GENERAL, HelpCommand
 
 PAGES = [page for page in reference.pages() if not page.name.startswith("changes-")]
@@ -39,22 +38,10 @@ WORDS = tuple(commands_of(top))
 every_command = pytest.mark.parametrize("words", WORDS, ids=lambda words: " ".join(words) or "nsyswrap")
 
 
-class Here(Protocol):
-    """Runs a command in this process and in the test's folder. Returns exit code, stdout and stderr."""
-
-    def __call__(self, *arguments: str) -> tuple[object, str, str]: ...
-
-
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Here:
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_process: InProcess) -> InProcess:
     monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> tuple[object, str, str]:
-        with pytest.raises(SystemExit) as end:
-            main(list(arguments))
-        return end.value.code, *capsys.readouterr()
-
-    return run
+    return in_process
 
 
 def parse(arguments: list[str]) -> click.Context:
@@ -273,7 +260,7 @@ SCREENS = [screen.split("\n", 1) for screen in WRONG.split("\n$ ")[1:]]
 
 
 @pytest.mark.parametrize(("typed", "answer"), SCREENS, ids=[typed for typed, _ in SCREENS])
-def test_a_wrong_name_gets_a_suggestion(typed: str, answer: str, tmp_path: Path, here: Here) -> None:
+def test_a_wrong_name_gets_a_suggestion(typed: str, answer: str, tmp_path: Path, here: InProcess) -> None:
     ranges = nvtx("step", 0, 40), nvtx("load", 50, 60)
     write(tmp_path / "x.sqlite", *ranges, call("cudaLaunchKernel", 0, 5, 1), kernel("k", 10, 30, 1))
     code, out, err = here(*typed.split())
@@ -281,13 +268,13 @@ def test_a_wrong_name_gets_a_suggestion(typed: str, answer: str, tmp_path: Path,
     assert (code, out) == (65 if answer.startswith(("x.sqlit", "nsys.")) else 2, "")
 
 
-def test_the_help_of_collect_has_a_line_for_each_file(here: Here) -> None:
+def test_the_help_of_collect_has_a_line_for_each_file(here: InProcess) -> None:
     lines = here("collect", "--help")[1].splitlines()
     for name in ("results.csv", "summaries.csv", "kernels.csv"):
         assert [line for line in lines if line.startswith(f"    {name}")]
 
 
-def test_the_help_of_clip_says_what_happens_without_it(here: Here, tmp_path: Path) -> None:
+def test_the_help_of_clip_says_what_happens_without_it(here: InProcess, tmp_path: Path) -> None:
     """A kernel from 10 to 30 ns, read from 20 ns on."""
     write(tmp_path / "x.sqlite", call("cudaLaunchKernel", 0, 5, 1), kernel("k", 10, 30, 1))
     part = ("x.sqlite", "--time", "20ns/")

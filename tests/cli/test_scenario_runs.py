@@ -2,11 +2,12 @@
 
 import csv
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
+from conftest import InProcess
 
 from nsyswrap.base.errors import OutputError, ScenarioFailed, Unavailable, UsageError
 from nsyswrap.base.run_folder import EXPORT, SCENARIO_FILES, RunFolder
@@ -79,26 +80,10 @@ def scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-class Done(NamedTuple):
-    """How a command ended, and what it printed."""
-
-    code: int
-    out: str
-    err: str
-
-
 @pytest.fixture
-def command(capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+def command(in_process: InProcess) -> InProcess:
     """`nsyswrap scenarios run ARGUMENTS` in this process, which knows the scripts of the test."""
-
-    def run(*arguments: str | Path) -> Done:
-        with pytest.raises(SystemExit) as ended:
-            main(["scenarios", "run", *map(str, arguments)])
-        code = ended.value.code or 0
-        assert isinstance(code, int)
-        return Done(code, *capsys.readouterr())
-
-    return run
+    return partial(in_process, "scenarios", "run")
 
 
 def said(folder: Path) -> dict[str, object]:
@@ -176,7 +161,7 @@ def test_the_list_says_once_what_is_missing(scripts: Path, capsys: pytest.Captur
 
 
 @pytest.mark.usefixtures("scripts")
-def test_what_a_variant_prints_and_keeps_is_named(tmp_path: Path, command: Callable[..., Done]) -> None:
+def test_what_a_variant_prints_and_keeps_is_named(tmp_path: Path, command: InProcess) -> None:
     done = command("good", "--variant", "by itself", "-o", tmp_path / "good")
     assert done.code == 0
     assert "\n\nby itself printed:\n\na table of its own\n\nLook for: a range." in done.out
@@ -190,7 +175,7 @@ def table_of_runs(folder: Path) -> list[dict[str, str]]:
 
 
 @pytest.mark.usefixtures("scripts")
-def test_all_runs_what_it_can_and_says_the_rest(tmp_path: Path, command: Callable[..., Done]) -> None:
+def test_all_runs_what_it_can_and_says_the_rest(tmp_path: Path, command: InProcess) -> None:
     done = command("all", "-o", tmp_path / "all")
     assert done.code == 1  # one failed
     rows = [(row["scenario"], row["variant"], row["outcome"]) for row in table_of_runs(tmp_path / "all")]
@@ -208,9 +193,7 @@ def test_all_runs_what_it_can_and_says_the_rest(tmp_path: Path, command: Callabl
 
 
 @pytest.mark.usefixtures("scripts")
-def test_the_index_names_every_run_folder_and_shows_every_table(
-    tmp_path: Path, command: Callable[..., Done]
-) -> None:
+def test_the_index_names_every_run_folder_and_shows_every_table(tmp_path: Path, command: InProcess) -> None:
     command("all", "-o", tmp_path / "all")
     index = (tmp_path / "all" / "index.md").read_text(encoding="utf-8")
     assert "| good | recorded | done | good/recorded/ |" in index
@@ -220,14 +203,14 @@ def test_the_index_names_every_run_folder_and_shows_every_table(
 
 
 @pytest.mark.parametrize("more", [["--variant", "x"], ["--cross-check"], ["--csv", "x"], ["--", "--n", "1"]])
-def test_all_takes_no_choice(more: Sequence[str], command: Callable[..., Done]) -> None:
+def test_all_takes_no_choice(more: Sequence[str], command: InProcess) -> None:
     done = command("all", *more)
     assert done.code == 2
     assert "cannot be used with `all`" in done.err
 
 
 @pytest.mark.usefixtures("scripts")
-def test_all_writes_over_nothing(tmp_path: Path, command: Callable[..., Done]) -> None:
+def test_all_writes_over_nothing(tmp_path: Path, command: InProcess) -> None:
     (tmp_path / "all").mkdir()
     (tmp_path / "all" / "mine").touch()
     done = command("all", "-o", tmp_path / "all")
@@ -240,7 +223,7 @@ def test_all_writes_over_nothing(tmp_path: Path, command: Callable[..., Done]) -
 
 
 def test_what_was_run_before_an_interruption_is_in_the_index(
-    tmp_path: Path, scripts: Path, command: Callable[..., Done]
+    tmp_path: Path, scripts: Path, command: InProcess
 ) -> None:
     text = FAILS.replace('3 if "early"', '130 if "late"')
     (scripts / "interrupts.py").write_text(text, encoding="utf-8")
