@@ -4,12 +4,11 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from ran import ran
-from slurm_cluster import Cluster, running_cluster
+from slurm_cluster import Cluster
 from waiting import PATIENCE_S
 
 from nsyswrap.base.errors import UsageError
@@ -145,12 +144,6 @@ def test_what_run_json_says() -> None:
 
 
 # Real launchers
-
-
-@pytest.fixture(scope="module")
-def cluster(environment: dict[str, str]) -> Iterator[Cluster]:
-    with running_cluster(environment) as found:
-        yield found
 
 
 def said_by(command: list[str], environment: dict[str, str]) -> list[list[object]]:

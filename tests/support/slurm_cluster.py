@@ -14,14 +14,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 import slurm_database
-from waiting import PATIENCE_S
+from waiting import PATIENCE_S, wait_until
 
 NODES = ("n1", "n2", "n3")
 MARK = "NSYSWRAP_TEST_CLUSTER"  # in the environment of every daemon and, through sbatch, of every job
@@ -170,13 +170,6 @@ def _listens(port: int) -> bool:
         return client.connect_ex(("127.0.0.1", port)) == 0
 
 
-def _wait(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def _write_config(folder: Path, changes: Mapping[str, str]) -> int:
     """Write slurm.conf, gres.conf and cgroup.conf; return the port of slurmctld."""
     port, *node_ports = _free_ports(1 + len(NODES))
@@ -260,11 +253,11 @@ def _start_daemons(cluster: Cluster, port: int, dbd_port: int) -> None:
         f"--socket={folder}/munge.sock",
         *files,
     )
-    _wait((folder / "munge.sock").exists)
+    wait_until((folder / "munge.sock").exists)
     if dbd_port:
-        slurm_database.start(cluster, dbd_port, getpass.getuser(), _wait)
+        slurm_database.start(cluster, dbd_port, getpass.getuser())
     cluster.start("slurmctld", "-D", "-c")
-    _wait(lambda: _listens(port))  # a slurmd that finds nobody tries again after a second
+    wait_until(lambda: _listens(port))  # a slurmd that finds nobody tries again after a second
     for name in NODES:
         (folder / f"spool.{name}").mkdir()
         cluster.start("slurmd", "-D", "-N", name)

@@ -7,9 +7,9 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from waiting import wait_until
 
+if TYPE_CHECKING:
     from slurm_cluster import Cluster
 
 COMMANDS = ("mariadbd", "slurmdbd", "sacct", "sacctmgr")
@@ -27,8 +27,8 @@ def accounting(folder: Path, port: int) -> dict[str, str]:
     }
 
 
-def start(cluster: Cluster, port: int, user: str, wait: Callable[[Callable[[], bool]], None]) -> None:
-    """Start both daemons, and make the cluster known. ``wait`` waits until a condition holds."""
+def start(cluster: Cluster, port: int, user: str) -> None:
+    """Start both daemons, and make the cluster known."""
     folder = cluster.folder
     (folder / "database").mkdir()
     daemon = shutil.which("mariadbd", path="/usr/sbin:/usr/bin") or "mariadbd"
@@ -42,7 +42,7 @@ def start(cluster: Cluster, port: int, user: str, wait: Callable[[Callable[[], b
     made = [daemon, *options, "--bootstrap"]
     subprocess.run(made, input=content, text=True, capture_output=True, check=True)
     cluster.start(daemon, *options)
-    wait((folder / "database.sock").exists)
+    wait_until((folder / "database.sock").exists)
     facts = {
         "DbdHost": "localhost",
         "DbdAddr": "127.0.0.1",
@@ -62,7 +62,7 @@ def start(cluster: Cluster, port: int, user: str, wait: Callable[[Callable[[], b
     path.chmod(0o600)
     cluster.environment["MYSQL_UNIX_PORT"] = f"{folder}/database.sock"
     cluster.start("slurmdbd", "-D")
-    wait(lambda: _answers(cluster))
+    wait_until(lambda: _answers(cluster))
     cluster.run("sacctmgr", "-i", "add", "cluster", "throwaway")
 
 
