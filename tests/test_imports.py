@@ -180,6 +180,26 @@ def test_the_imports_are_found() -> None:
     assert "nsyswrap.reports" in imports(PACKAGE / "reports" / "__init__.py")  # as a string
 
 
+def lazy_imports_of(path: Path) -> set[str]:
+    """The names of ours that a file imports in its lazy blocks."""
+    blocks = (node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.With))
+    return {
+        f"{node.module}.{name.name}"
+        for block in blocks
+        if ast.unparse(block.items[0].context_expr) == "lazy_imports()"
+        for node in block.body
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("nsyswrap")
+        for name in node.names
+    }
+
+
+def test_what_is_imported_lazily_is_a_module() -> None:
+    """A function that is imported so cannot be called."""
+    lazy = {path: lazy_imports_of(path) for path in MODULES.values()}
+    assert "nsyswrap.record.run" in lazy[PACKAGE / "api" / "runs.py"]
+    assert {path: wrong for path, names in lazy.items() if (wrong := names - MODULES.keys())} == {}
+
+
 def test_the_launcher_and_the_device_query_import_nothing_of_ours() -> None:
     assert imports(PACKAGE / "record" / "exec_program.py") == set()
     assert imports(PACKAGE / "record" / "gpus.py") == set()

@@ -47,7 +47,7 @@ with lazy_imports():
     from nsyswrap.render.formats import csv
     from nsyswrap.render.page import history as history_pages
     from nsyswrap.reports.compare import baseline
-    from nsyswrap.reports.wording.comparisons import worded_obstacle
+    from nsyswrap.reports.wording import comparisons as wording
 
 _SUFFIX = ".json"
 _TOP = 20
@@ -87,7 +87,7 @@ def save(name: str, given: Sequence[str], *, force: bool) -> None:
     side = replace(side, name=path.stem)
     write(path, baseline.baseline_text(side))
     # What a comparison with this baseline will not be able to tell, or will refuse.
-    obstacles = [*map(worded_obstacle, comparability.obstacles_of(side, side))]
+    obstacles = [*map(wording.worded_obstacle, comparability.obstacles_of(side, side))]
     for obstacle in obstacles:
         note(f"nsyswrap: {obstacle.about}: {obstacle.base}")
     if obstacles:

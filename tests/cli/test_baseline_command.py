@@ -49,6 +49,13 @@ def test_a_name_is_a_file_in_the_folder_of_baselines(tmp_path: Path, run: InProc
     assert run("baseline", "save", "main", CAPTURE, "--force").code == 0
 
 
+def test_saving_runs_that_differ_says_what_comparisons_will_refuse(run: InProcess) -> None:
+    done = run("baseline", "save", "mixed.json", str(recorded.SHIPPED / "add" / "1x1"), CAPTURE)
+    assert done.code == 0, done.err
+    assert "nsyswrap: command: python3 add.py --variant 1x1" in done.err
+    assert "  comparisons with this baseline will be refused without --anyway\n" in done.err
+
+
 def test_a_baseline_compares_with_the_run_that_it_was_saved_from(run: InProcess) -> None:
     assert run("baseline", "save", "here.json", CAPTURE).code == 0
     done = run("compare", "here.json", CAPTURE, "--format", "json")
