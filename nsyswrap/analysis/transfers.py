@@ -199,7 +199,7 @@ def bandwidths(capture: Capture, moves: Transfers, codes: NDArray[Any], rows: in
     one = np.zeros(rows, np.intp)
     one[codes] = np.arange(len(codes))  # a transfer of each row
     link = links(moves.of(one), memory)
-    reached = per_s(size, groups.of(of_time.selected_ns).total)
+    reached = per_s(size, groups.totals(of_time.selected_ns))
     return {
         "bandwidth_bytes_per_s": reached,
         "med_bandwidth_bytes_per_s": groups.quantile(per_s(of_time.size_bytes, of_time.duration_ns), 0.5),

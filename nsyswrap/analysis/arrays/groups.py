@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -89,15 +90,16 @@ class GroupBy:
 
     def __init__(self, codes: NDArray[Any], groups: int) -> None:
         """Take one group code per row; rows with a code that is not in ``range(groups)`` are in no group."""
-        size = max(groups, int(codes.max(initial=0)) + 1)
         self._codes = codes
-        self._step = max(PART, size)
-        self._all_counts = np.zeros(size, np.intp)
-        for rows in self._steps():
-            self._all_counts += np.bincount(codes[rows], minlength=size)
+        if len(codes) <= PART:
+            self._step, self._all_counts = PART, np.bincount(codes, minlength=max(groups, 1))
+        else:
+            size = max(groups, int(codes.max()) + 1)
+            self._step, self._all_counts = max(PART, size), np.zeros(size, np.intp)
+            for rows in self._steps():
+                self._all_counts += np.bincount(codes[rows], minlength=size)
         self._count = self._all_counts[:groups]
-        self._filled = self._count > 0
-        self._first = np.cumsum(self._count) - self._count
+        self._filled, self._number, self._begin = _filled(self._count)
         self._last: tuple[NDArray[Any], NDArray[Any]] | None = None
 
     def of(self, values: NDArray[Any], *, least: int | None = None) -> Statistics:
@@ -106,47 +108,48 @@ class GroupBy:
         Values below ``least`` do not count. Raises OverflowError if the sum of all values could exceed 64
         bits.
         """
-        count, first = self._count, self._first
-        ordered = self.ordered(values)
+        ordered, count = self.ordered(values), self._count
+        filled, number, begin = self._filled, self._number, self._begin
         if least is not None:
-            below = np.zeros_like(count)
-            for part in _parts(count):
-                start, behind = first[part[0]], first[part[-1]] + count[part[-1]]
-                below[part] = _sums(
-                    ordered[start:behind] < least, first[part] - start, count[part], count.dtype
-                )
-            count, first = count - below, first + below
-        filled = count > 0
-        if not filled.any():
+            enough = ordered >= least
+            count, ordered = self._sums(enough), ordered[enough]
+            filled, number, begin = _filled(count)
+        if not len(filled):
             nothing, unknown = np.zeros_like(count), np.full(len(count), np.nan)
             return Statistics(count, nothing, unknown, unknown, nothing, nothing, np.zeros(len(count)))
-        last, kind = len(ordered) - 1, np.result_type(ordered, np.int64)
-        places = first + np.array(((count - 1) // 2, count // 2, np.zeros_like(count), count - 1))
-        places = np.minimum(np.maximum(places, 0), last)
-        low, high, lowest, highest = np.where(filled, ordered[places].astype(kind), 0)
+        kind = np.result_type(ordered, np.int64)
+        lowest, low, high, highest = (
+            ordered[place].astype(kind, copy=False)
+            for place in (begin, begin + (number - 1) // 2, begin + number // 2, begin + (number - 1))
+        )
         if max(highest.max(), -lowest.min()) > MOST // len(ordered):
             check_sum(ordered)
-        total, squares = np.zeros(len(count), kind), np.zeros(len(count))
-        for part in _parts(count):
-            start, behind = first[part[0]], first[part[-1]] + count[part[-1]]
-            rows, begin = ordered[start:behind], first[part] - start
-            total[part] = _sums(rows, begin, count[part], kind)
-            mean = total[part] / count[part]
-            each = count[part] if least is None else np.diff(begin, append=len(rows))
-            deviations = rows - (np.repeat(mean, each) if len(part) > 1 else mean)
+        total, squares = np.empty(len(filled), kind), np.empty(len(filled))
+        for part in _parts(number):
+            first, each = begin[part], number[part]
+            rows = ordered[first[0] : first[-1] + each[-1]]
+            first = first - first[0]
+            total[part] = np.add.reduceat(rows, first, dtype=kind)
+            mean = total[part] / each
+            deviations = rows - (np.repeat(mean, each) if len(each) > 1 else mean)
             deviations *= deviations  # np.dot would start BLAS and its threads
-            squares[part] = _sums(deviations, begin, count[part], deviations.dtype)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            avg = total / count
+            squares[part] = np.add.reduceat(deviations, first)
         return Statistics(
             count=count,
-            total=total,
-            avg=avg,
-            med=np.where(filled, (low + high) / 2, np.nan),
-            min=lowest,
-            max=highest,
-            std=np.sqrt(squares / np.maximum(count - 1, 1)),
+            total=_expanded(total, 0, filled, count),
+            avg=_expanded(total / number, np.nan, filled, count),
+            med=_expanded((low + high) / 2, np.nan, filled, count),
+            min=_expanded(lowest, 0, filled, count),
+            max=_expanded(highest, 0, filled, count),
+            std=_expanded(np.sqrt(squares / np.maximum(number - 1, 1)), 0, filled, count),
         )
+
+    def totals(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the sum of each group alone, as ``of`` does."""
+        by_group = self._by_group(values)
+        if len(by_group) and max(by_group.max(), -by_group.min()) > MOST // len(by_group):
+            check_sum(by_group)
+        return self._sums(by_group)
 
     def quantile(self, values: NDArray[Any], share: float) -> NDArray[Any]:
         """Return one quantile per group, as nsys defines its quartiles; NaN for a group without values.
@@ -157,14 +160,14 @@ class GroupBy:
         ordered = self.ordered(values)
         if not len(ordered):
             return np.full(len(self._count), np.nan)
-        exact = Fraction(str(share))  # as floats, 0.07 * 100 is not a whole number
-        whole, rest = np.divmod(self._count * exact.numerator, exact.denominator)
-        high = np.minimum(whole, self._count - 1)
+        exact = _exact(share)
+        whole, rest = np.divmod(self._number * exact.numerator, exact.denominator)
+        high = np.minimum(whole, self._number - 1)
         low = np.where((rest == 0) & (whole > 0), whole - 1, high)
-        last = len(ordered) - 1
-        before, behind = (ordered[np.minimum(np.maximum(self._first + at, 0), last)] for at in (low, high))
+        before, behind = (ordered[self._begin + at] for at in (low, high))
         # The sum of two numbers of 32 bits can take more.
-        return np.where(self._filled, (before + behind.astype(np.result_type(behind, np.int64))) / 2, np.nan)
+        mean = (before + behind.astype(np.result_type(behind, np.int64))) / 2
+        return _expanded(mean, np.nan, self._filled, self._count)
 
     def trimmed(
         self, values: NDArray[Any], ordered: NDArray[Any] | None = None
@@ -188,7 +191,7 @@ class GroupBy:
         del ordered
         for ends, limit in ((low, np.maximum), (high, np.minimum)):
             limit(in_time, np.repeat(ends, self._count), out=in_time)
-        kept = np.where(self._filled, self._count - 2 * cut, np.nan)
+        kept = np.where(self._count > 0, self._count - 2 * cut, np.nan)
         mean = (self._sums(in_time) - cut * (low + high)) / kept
         return mean, self._block_error(in_time) * self._count / kept, of_mean
 
@@ -225,22 +228,21 @@ class GroupBy:
         """Sort values, which are by group, within the groups."""
         if len(self._all_counts) == 1 and by_group.dtype.kind == "i":
             return np.sort(narrow(by_group)).astype(by_group.dtype, copy=False)
-        for part in _parts(self._count):
-            self._sort(by_group, part)
+        for part in _parts(self._number):
+            self._sort(by_group, self._begin[part], self._number[part])
         return by_group
 
-    def _sort(self, by_group: NDArray[Any], groups: NDArray[np.intp]) -> None:
+    def _sort(self, by_group: NDArray[Any], begin: NDArray[Any], each: NDArray[Any]) -> None:
         """Sort the values of each of these groups, which follow each other."""
-        ends = self._first[groups], self._first[groups] + self._count[groups]
-        values = by_group[ends[0][0] : ends[1][-1]]
-        if len(groups) * _LOOP_ROWS <= len(values):
-            for first, behind in zip(*(end.tolist() for end in ends), strict=True):
+        values = by_group[begin[0] : begin[-1] + each[-1]]
+        if len(each) * _LOOP_ROWS <= len(values):
+            for first, behind in zip(begin.tolist(), (begin + each).tolist(), strict=True):
                 by_group[first:behind].sort()
             return
-        number = np.repeat(np.arange(len(groups)), self._count[groups])
+        number = np.repeat(np.arange(len(each)), each)
         integers = values.dtype.kind == "i"
         width = int(values.max(initial=0)) - int(values.min(initial=0)) + 1 if integers else MOST
-        if width * len(groups) >= MOST:
+        if width * len(each) >= MOST:
             values[:] = values[np.lexsort((values, number))]  # takes three times as long
             return
         number *= width
@@ -288,26 +290,44 @@ class GroupBy:
         return [slice(at, at + self._step) for at in range(0, len(self._codes), self._step)]
 
     def _sums(self, ordered: NDArray[Any]) -> NDArray[Any]:
-        kind = np.result_type(ordered, np.int64)
-        sums = np.zeros(len(self._count), kind)
-        sums[self._filled] = np.add.reduceat(ordered, self._first[self._filled], dtype=kind)
-        return sums
+        sums = np.add.reduceat(ordered, self._begin, dtype=np.result_type(ordered, np.int64))
+        return _expanded(sums, 0, self._filled, self._count)
+
+    @property
+    def _first(self) -> NDArray[Any]:
+        return np.cumsum(self._count) - self._count
 
 
-def _parts(count: NDArray[Any]) -> list[NDArray[np.intp]]:
-    """Return the groups that have rows in parts, whose rows fit the cache, or of one group."""
+@cache
+def _exact(share: float) -> Fraction:
+    """Return a share as it is written: as floats, 0.07 * 100 is not a whole number."""
+    return Fraction(str(share))
+
+
+def _filled(count: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[Any], NDArray[Any]]:
+    """Return which groups have rows, how many, and where the first of each is."""
     filled = np.flatnonzero(count)
-    if 0 < count.sum() <= PART:
-        return [filled]
-    number = (np.cumsum(count[filled]) - 1) // PART
-    return np.split(filled, np.flatnonzero(np.diff(number)) + 1) if len(filled) else []
+    number = count[filled]
+    return filled, number, number.cumsum() - number
 
 
-def _sums(rows: NDArray[Any], begin: NDArray[Any], count: NDArray[Any], kind: np.dtype[Any]) -> NDArray[Any]:
-    """Return the sum of so many rows from each begin on."""
-    ends = np.empty(2 * len(begin), np.intp)
-    ends[::2], ends[1::2] = begin, begin + count
-    return np.add.reduceat(rows, ends[:-1], dtype=kind)[::2]
+def _expanded(
+    figures: NDArray[Any], without: float, filled: NDArray[np.intp], count: NDArray[Any]
+) -> NDArray[Any]:
+    """Return the figures of the groups that have rows among those of all."""
+    if len(filled) == len(count):
+        return figures
+    every = np.full(len(count), without, figures.dtype)
+    every[filled] = figures
+    return every
+
+
+def _parts(number: NDArray[Any]) -> list[slice]:
+    """Return groups that all have rows in parts, whose rows fit the cache, or of one group."""
+    if number.sum() <= PART:
+        return [slice(len(number))] if len(number) else []
+    cuts = np.flatnonzero(np.diff((np.cumsum(number) - 1) // PART)) + 1
+    return [slice(*ends) for ends in pairwise((0, *cuts.tolist(), len(number)))]
 
 
 def check_sum(values: NDArray[Any]) -> None:

@@ -109,7 +109,7 @@ class TimedEvents:
         if self.per_step_ns is not None:
             fields["per_step_ns"] = np.bincount(self.code, self.per_step_ns, groups).tolist()
         if self.size_bytes is not None:
-            fields["size_bytes"] = GroupBy(self.code, groups).of(self.size_bytes).total.tolist()
+            fields["size_bytes"] = GroupBy(self.code, groups).totals(self.size_bytes).tolist()
         order = np.argsort(-total, kind="stable").tolist()
         return {
             self.keys[i]: {name: values[i] for name, values in fields.items()}

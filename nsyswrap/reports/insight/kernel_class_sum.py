@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.groups import GroupBy, group_keys, grouped
+from nsyswrap.analysis.arrays.groups import GroupBy, group_keys
 from nsyswrap.analysis.kernel_names import CLASSES
 from nsyswrap.analysis.names import kernel_classes
 from nsyswrap.analysis.peaks import kernel_arithmetic
@@ -70,7 +70,7 @@ def _kernels(
     Of names with equal time the first one counts.
     """
     pairs, (name, kind) = group_keys(kernels.codes, classes)  # mostly one class for each name
-    total = grouped(pairs, kernels.values, len(kind)).total
+    total = GroupBy(pairs, len(kind)).totals(kernels.values)
     by_time = np.lexsort((name, -total, kind))
     first = by_time[np.searchsorted(kind[by_time], np.arange(count))]
     return np.bincount(kind, minlength=count), [kernels.labels[i] for i in name[first].tolist()]
@@ -82,7 +82,7 @@ def _arithmetic(
     """Return the types of the inputs in each class, by time, and the shares with and without tensor cores."""
     codes, said = kernel_arithmetic(capture)
     pairs, (kind, name) = group_keys(classes, codes)
-    total = grouped(pairs, durations, len(kind)).total
+    total = GroupBy(pairs, len(kind)).totals(durations)
     time = {known: np.zeros(count) for known in (True, False, None)}
     types: list[Counter[str]] = [Counter() for _ in range(count)]
     for of_class, of_name, ns in zip(kind.tolist(), name.tolist(), total.tolist(), strict=True):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.groups import group_keys, grouped
+from nsyswrap.analysis.arrays.groups import GroupBy, group_keys
 from nsyswrap.analysis.gpu_gaps import Gaps, gaps_of
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, operation_notes
 from nsyswrap.analysis.launch_bound import ended_by
@@ -33,7 +33,7 @@ def compute(capture: Capture) -> Result:
 
     def sums(ns: NDArray[Any], which: NDArray[Any]) -> NDArray[Any]:
         rows = np.flatnonzero(np.append(which, False)[ended])  # -1 selects the appended False
-        return grouped(codes[ended[rows]], ns[rows], len(stream)).total
+        return GroupBy(codes[ended[rows]], len(stream)).totals(ns[rows])
 
     exposed, total = sums(gaps.launching_ns, ~launches.first), _idle_times(gaps, process, device)
     return Result(
@@ -56,7 +56,7 @@ def compute(capture: Capture) -> Result:
 def _idle_times(gaps: Gaps, process: NDArray[Any], device: NDArray[Any]) -> NDArray[Any]:
     """Return the idle time of each pair of process and device, in ns."""
     codes, keys = group_keys(gaps.global_pid, gaps.device_id)
-    total = grouped(codes, gaps.duration_ns, len(keys[0])).total.tolist()
+    total = GroupBy(codes, len(keys[0])).totals(gaps.duration_ns).tolist()
     known = dict(zip(zip(*(key.tolist() for key in keys), strict=True), total, strict=True))
     pairs = zip(process.tolist(), device.tolist(), strict=True)
     return np.array([known.get(pair, 0) for pair in pairs], np.int64)

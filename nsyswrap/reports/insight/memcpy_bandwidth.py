@@ -92,15 +92,14 @@ def _totals(capture: Capture, moved: Transfers, codes: NDArray[Any], rows: int) 
     """Return the totals of all operations in each row; ``codes`` has the row of each operation."""
     groups = GroupBy(codes, rows)
     start, end = moved.operations.start_ns, moved.operations.end_ns
-    whole_size, whole_time = groups.of(moved.size_bytes), groups.of(moved.duration_ns)
     overlap = compute_overlap(capture, moved.operations.global_pid, moved.operations.device_id, start, end)
     return {
-        "count": whole_size.count,
+        "count": np.bincount(codes, minlength=rows),
         "total_bytes": np.rint(np.bincount(codes, moved.selected_bytes, rows)).astype(np.int64),
-        "total_ns": groups.of(moved.selected_ns).total,
-        "med_bytes": whole_size.med,
-        "med_ns": whole_time.med,
-        "overlap_ns": groups.of(overlap).total,
+        "total_ns": groups.totals(moved.selected_ns),
+        "med_bytes": groups.quantile(moved.size_bytes, 0.5),
+        "med_ns": groups.quantile(moved.duration_ns, 0.5),
+        "overlap_ns": groups.totals(overlap),
     }
 
 

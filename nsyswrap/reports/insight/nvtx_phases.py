@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.groups import grouped
+from nsyswrap.analysis.arrays.groups import GroupBy
 from nsyswrap.analysis.arrays.spans import EnclosedCalls, Spans
 from nsyswrap.analysis.gpu_operations import KINDS, MEMCPY, MEMSET, gpu_operations_of, operation_notes
 from nsyswrap.analysis.launches import Launches, launches_of
@@ -46,13 +46,13 @@ def compute(capture: Capture) -> Result:
     """Return one row per range name, in order of first appearance."""
     ranges, codes, names = _ranges(capture)
     sums, adopted = _per_range(capture, ranges)
-    per_range = {field: grouped(codes, values, len(names)) for field, values in sums.items()}
+    groups = GroupBy(codes, len(names))
     data: dict[str, Values] = {
         "range": names,
         "instances": np.bincount(codes, minlength=len(names)),
-        "launches": per_range["launches"].avg,
-        "range_med_ns": grouped(codes, ranges.end - ranges.start, len(names)).med,
-        **{f"{field}_med_ns": per_range[field].med for field in _TIMES},
+        "launches": groups.of(sums["launches"]).avg,
+        "range_med_ns": groups.quantile(ranges.end - ranges.start, 0.5),
+        **{f"{field}_med_ns": groups.quantile(sums[field], 0.5) for field in _TIMES},
     }
     appearance = np.argsort(np.unique(codes, return_index=True)[1], kind="stable")
     return Result(

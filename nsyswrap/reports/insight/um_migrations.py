@@ -89,7 +89,7 @@ def _moves(capture: Capture, moved: Arrays) -> dict[str, Any]:
         "total_ns": time.total,
         "bandwidth_bytes_per_s": per_s(in_time, time.total),
         "med_bytes": size.med,
-        "overlap_ns": groups.of(compute_overlap(capture, *keys[:2], *span)).total,
+        "overlap_ns": groups.totals(compute_overlap(capture, *keys[:2], *span)),
         **page_counts(moved, codes, kind),
     }
 
@@ -102,9 +102,9 @@ def _gpu_faults(capture: Capture) -> dict[str, Any]:
     groups = GroupBy(codes, len(process))
     return {
         **_no_figures("um_gpu_fault", process, device),
-        "count": groups.of(faults["faults"]).total,
-        "total_ns": groups.of(capture.durations("um_gpu_fault")).total,
-        "overlap_ns": groups.of(compute_overlap(capture, *place, *span)).total,
+        "count": groups.totals(faults["faults"]),
+        "total_ns": groups.totals(capture.durations("um_gpu_fault")),
+        "overlap_ns": groups.totals(compute_overlap(capture, *place, *span)),
     }
 
 

@@ -5,7 +5,7 @@ The time includes gaps between operations. The time of a nested range counts in 
 
 from __future__ import annotations
 
-from nsyswrap.analysis.arrays.groups import group_keys, grouped
+from nsyswrap.analysis.arrays.groups import GroupBy, group_keys, grouped
 from nsyswrap.analysis.correlation import process_notes
 from nsyswrap.analysis.nvtx_ranges import OPERATIONS, READS, STYLES, projections
 from nsyswrap.base.constants import MISSING
@@ -21,7 +21,7 @@ def compute(capture: Capture) -> Result:
     codes, (name, style) = group_keys(ranges.code[which], ranges.style[which])
     groups = len(name)
     projected = grouped(codes, projection.end - projection.start, groups)
-    lasted = grouped(codes, (ranges.spans.end - ranges.spans.start)[which], groups)
+    lasted = (ranges.spans.end - ranges.spans.start)[which]
     operations = grouped(codes, projection.operations, groups)
     level = projection.nesting.depth[which]
     rooted = level != MISSING
@@ -30,7 +30,7 @@ def compute(capture: Capture) -> Result:
             "range": ranges.labels(name),
             "style": [STYLES[i] for i in style.tolist()],
             "proj_total_ns": projected.total,
-            "range_total_ns": lasted.total,
+            "range_total_ns": GroupBy(codes, groups).totals(lasted),
             "instances": projected.count,
             **stat_values(projected, "proj_"),
             "operations": operations.total,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.groups import grouped
+from nsyswrap.analysis.arrays.groups import GroupBy, grouped
 from nsyswrap.base.constants import MISSING, NS_PER_S
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import UM_TO_DEVICE, UM_TO_HOST
@@ -25,7 +25,7 @@ def compute(capture: Capture, rows: int) -> Result:
     )
     both = np.concatenate((host, device))
     moved, spent = (
-        grouped(both, np.concatenate((to_host[name], to_device[name])), len(pages)).total
+        GroupBy(both, len(pages)).totals(np.concatenate((to_host[name], to_device[name])))
         for name in ("bytes", "duration_ns")
     )
     times = NS_PER_S // np.maximum(spent, 1)  # nsys divides 1 s by the durations as integers
