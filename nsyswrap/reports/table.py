@@ -268,8 +268,8 @@ class Report:
             )
         viewed = capture.decided(as_nsys=self.layer == "parity")
         read_ahead(viewed, [self])
-        result = self._result(viewed, checked)
-        data, about = dict(result.data), replace(result, data={})
+        result, notes = self._result(viewed, checked)
+        data, left_out, paragraphs = dict(result.data), result.left_out, result.paragraphs
         del result  # so that each column of a large table is there once while it is sorted
         for order in reversed(self.order):
             _reorder(data, order, capture.view.rounding)
@@ -278,16 +278,18 @@ class Report:
             self._schema(capture.whole),
             data,
             capture.view.rounding,
-            note_texts(about.notes),
+            note_texts(notes),
             viewed.selected,
             verdict=verdict,
-            left_out=about.left_out,
-            paragraphs=about.paragraphs,
+            left_out=left_out,
+            paragraphs=paragraphs,
         )
 
-    def _result(self, viewed: Capture, options: Mapping[str, int]) -> Result:
+    def _result(
+        self, viewed: Capture, options: Mapping[str, int]
+    ) -> tuple[Result, Sequence[Note | str]]:
         if self._nothing_selected(viewed):
-            return Result(_no_rows(self.schema), (NOTHING_SELECTED,))
+            return Result(_no_rows(self.schema)), [NOTHING_SELECTED]
         with viewed.exact():
             result = self.compute(viewed, **options)
         # Only names that begin with the NVTX range around the launch need the process of a kernel.
@@ -296,7 +298,7 @@ class Report:
         # That what is judged leaves no row is an answer.
         if viewed.view.selection.narrows and not self._rows(result.data) and not self.judges_steps:
             notes.append(NOTHING_SELECTED)
-        return replace(result, notes=tuple(notes))
+        return result, notes
 
     def _rows(self, data: Mapping[str, Values]) -> int:
         return len(data[self.columns[0].name])

@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -148,7 +149,7 @@ def digest(path: Path) -> Digest:
     capture = open_capture(path)
     reports = [report for report in map(find_report, SUMMARIES) if not report.lacks(capture)]
     read_ahead(capture, reports)
-    summaries = {report.name: _summary(capture, replace(report, reads={})) for report in reports}
+    summaries = {report.name: _summary(capture, report.name) for report in reports}
     answer = answer_with_lines(capture.decided())
     return Digest(
         source or (0, ""),
@@ -211,7 +212,8 @@ def _first_finding(answer: Answer) -> Finding | None:
 
 def totals(capture: Capture) -> dict[str, Number | None]:
     """Return the totals of one capture, as its digest has them."""
-    return _totals(capture, _summary(capture, find_report("gpu_time")), answer_with_lines(capture.decided()))
+    read_ahead(capture, [find_report("gpu_time")])
+    return _totals(capture, _summary(capture, "gpu_time"), answer_with_lines(capture.decided()))
 
 
 def write_digest(folder: Path) -> None:
@@ -247,14 +249,15 @@ def cell_rows(summary: ReportSummary) -> CellRows:
     rows: CellRows = []
     for values in zip(*summary.values, strict=True):
         row: list[str | tuple[str, str]] = []
+        numbers: list[str] = []
         for column, value in zip(summary.columns, values, strict=True):
             if isinstance(value, str):
+                row += [";".join(numbers)] if numbers else []
                 row.append((column, value))
-            elif value is not None and row and isinstance(row[-1], str):
-                row[-1] += f";{column},{value}"
+                numbers = []
             elif value is not None:
-                row.append(f"{column},{value}")
-        rows.append(row)
+                numbers.append(f"{column},{value}")
+        rows.append([*row, ";".join(numbers)] if numbers else row)
     return rows
 
 
@@ -336,10 +339,16 @@ def stored(folder: Path) -> Digest | None:
     return digest if capture in (None, digest.source) else None
 
 
-def _summary(capture: Capture, report: Report) -> ReportSummary | None:
+@cache
+def _without_sentence(name: str) -> Report:
+    """Return a report without its sentence, which is not stored, and without what ``read_ahead`` reads."""
+    return replace(find_report(name), conclude=None, reads={})
+
+
+def _summary(capture: Capture, name: str) -> ReportSummary | None:
     """Return the rows of a report, or None if the export lacks events that it needs."""
     try:
-        table = replace(report, conclude=None).make(capture)  # its sentence is not stored
+        table = _without_sentence(name).make(capture)
     except NotInCapture:
         return None
     columns = table.columns
