@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.records import dataclass
 from nsyswrap.capture.schema import NVTX_PUSH_POP, NVTX_START_END, PID_SHIFT
-from nsyswrap.capture.stream import Columns
+from nsyswrap.capture.stream import Columns, one_of
 
 Events = Mapping[str, NDArray[Any]]
 
@@ -45,7 +45,8 @@ class IntervalSet(NamedTuple):
 
     def within(self, start: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
         """Return the covered time in each interval, in ns."""
-        passed = np.concatenate(([0], np.cumsum(self.end - self.start)))
+        passed = np.zeros(len(self.start) + 1, np.int64)
+        (self.end - self.start).cumsum(out=passed[1:])
         return self._before(passed, end) - self._before(passed, start)  # type: ignore[no-any-return]
 
     def clipped_durations(self, start: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
@@ -93,8 +94,9 @@ class IntervalSet(NamedTuple):
         """Return the covered time before each time; ``passed`` is that before each interval of the cover."""
         if not len(self.start):
             return np.zeros_like(times)
-        last = np.maximum(np.searchsorted(self.start, times, "right") - 1, 0)
-        part = np.clip(times, self.start[last], self.end[last]) - self.start[last]
+        last = np.maximum(self.start.searchsorted(times, "right") - 1, 0)
+        start = self.start[last]
+        part = np.minimum(np.maximum(times, start), self.end[last]) - start
         return passed[last] + part  # type: ignore[no-any-return]
 
     def _first(self, times: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -157,7 +159,7 @@ class Window:
 
     def selects_process(self, global_id: int) -> bool:
         """Return True if an instance selects times of this process."""
-        return bool(np.isin(self.processes, (MISSING, global_id >> PID_SHIFT)).any())
+        return bool(one_of(self.processes, (MISSING, global_id >> PID_SHIFT)).any())
 
     def of_process(self, global_id: int) -> IntervalSet:
         """Return the intervals of a process; those of all if no instance selects this process."""
@@ -222,9 +224,9 @@ class Window:
         if key not in self._united:
             mine = np.ones(len(self.starts), dtype=bool)
             if process != MISSING:
-                mine &= np.isin(self.processes, (MISSING, process))
+                mine &= one_of(self.processes, (MISSING, process))
             if thread != MISSING:
-                mine &= np.isin(self.threads, (MISSING, thread))
+                mine &= one_of(self.threads, (MISSING, thread))
             self._united[key] = united(self.starts[mine], self.ends[mine]) if mine.any() else None
         return self._united[key]
 
@@ -233,7 +235,7 @@ def _known_ends(events: Events) -> NDArray[Any]:
     """Return the ends of rows; an NVTX range that never ended lasts to the capture's end."""
     end = events.get("end_ns", events["start_ns"])
     if "event_type" in events:
-        ranges = np.isin(events["event_type"], (*NVTX_PUSH_POP, *NVTX_START_END))
+        ranges = one_of(events["event_type"], (*NVTX_PUSH_POP, *NVTX_START_END))
         end = np.where(ranges & (end == MISSING), MOST, end)
     return end
 
@@ -267,15 +269,15 @@ def union(start: NDArray[Any], end: NDArray[Any]) -> IntervalSet:
     apart = start[1:] > reached[:-1]
     if apart.all():
         return IntervalSet(start, end)
-    edges = np.flatnonzero(np.append(apart, True))  # the last of each piece
-    return IntervalSet(start[np.append(0, edges[:-1] + 1)], reached[edges])
+    first = np.concatenate(([True], apart))  # of each piece
+    return IntervalSet(start[first], reached[np.concatenate((apart, [True]))])
 
 
 def intersection(left: IntervalSet, right: IntervalSet) -> IntervalSet:
     """Return the time covered by both."""
-    few, many = sorted((left, right), key=lambda cover: len(cover.start))
+    few, many = (left, right) if len(left.start) <= len(right.start) else (right, left)
     if len(few.start) == 1:  # often the time judged, which holds most of the other
-        first, last = np.searchsorted(many.end, few.start, "right"), np.searchsorted(many.start, few.end)
+        first, last = many.end.searchsorted(few.start, "right"), many.start.searchsorted(few.end)
         within = slice(int(first[0]), int(last[0]))
         return IntervalSet(np.maximum(many.start[within], few.start), np.minimum(many.end[within], few.end))
     first = np.searchsorted(many.end, few.start, "right")
@@ -288,8 +290,8 @@ def intersection(left: IntervalSet, right: IntervalSet) -> IntervalSet:
 
 def difference(cover: IntervalSet, taken: IntervalSet) -> IntervalSet:
     """Return the part of a cover that the other does not cover."""
-    ends = np.iinfo(np.int64)
-    return intersection(cover, IntervalSet(np.append(ends.min, taken.end), np.append(taken.start, ends.max)))
+    starts, ends = np.concatenate(([LEAST], taken.end)), np.concatenate((taken.start, [MOST]))
+    return intersection(cover, IntervalSet(starts, ends))
 
 
 def joined(*covers: IntervalSet) -> IntervalSet:

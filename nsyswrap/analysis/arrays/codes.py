@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -194,7 +193,7 @@ class ColumnSet:
     """
 
     def __len__(self) -> int:
-        return len(getattr(self, fields(self)[0].name) if self.rows is None else self.rows)
+        return len(getattr(self, self.__match_args__[0]) if self.rows is None else self.rows)
 
     @property
     def source(self) -> Self:

@@ -15,6 +15,7 @@ of spans among themselves. Positions are those in the arrays given; "places" are
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate, pairwise, starmap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -186,6 +187,8 @@ class _Nesting:
         """Yield the pairs of which the search in the forest knows nothing."""
         every = np.arange(len(self.inside))
         for rows, spans in ((every, self.forest.apart), (self._touching, self.forest.which)):
+            if not (len(rows) and len(spans)):
+                continue
             calls, outer = (
                 [times[part] for times in of] for of, part in ((self._calls, rows), (self._spans, spans))
             )
@@ -218,8 +221,9 @@ def one_axis(*parts: Spans) -> list[Pairs]:
     low, length = int(times.min()), int(times.max()) - int(times.min()) + 1
     if (int(codes.max()) + 1) * length > MOST:
         raise OverflowError
-    behind = np.split(codes * length - low, np.cumsum([len(part.start) for part in parts])[:-1])
-    return [(part.start + by, part.end + by) for part, by in zip(parts, behind, strict=True)]
+    shift, ends = codes * length - low, accumulate((len(part.start) for part in parts), initial=0)
+    of_part = zip(parts, starmap(slice, pairwise(ends)), strict=True)
+    return [(part.start + shift[rows], part.end + shift[rows]) for part, rows in of_part]
 
 
 class EnclosedCalls:
@@ -280,7 +284,7 @@ def _compared(
 
     Raises NotInCapture if spans lie in so many others that the pairs could not be stored.
     """
-    by_start = np.argsort(start, kind="stable") if len(first) else np.empty(0, np.int64)
+    by_start = np.argsort(start, kind="stable")
     begins = start[by_start]
     low, high = np.searchsorted(begins, first, "left"), np.searchsorted(begins, last, "right")
     count = np.maximum(high - low, 0)
