@@ -8,6 +8,7 @@ import numpy as np
 
 from nsyswrap.analysis.advice import Advice, advice_of
 from nsyswrap.analysis.advice.measurement import began_before, is_cut_at_its_end, lacks_kernels
+from nsyswrap.analysis.arrays.groups import median
 from nsyswrap.analysis.energy import Energy, energy_of
 from nsyswrap.analysis.finding import Finding, FindingKind, Note
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, owners_of_gpus
@@ -280,7 +281,7 @@ def _judged_steps(whole: Capture, process: JudgedProcess, *, chosen: bool) -> Ju
         warm_up=steps.warm_up,
         total=len(steps),
         mean_ns=float(durations[numbers].mean()),
-        median_ns=float(np.median(durations[numbers])),
+        median_ns=median(durations[numbers]),
         outliers=tuple(_outlier(process, int(number)) for number in np.flatnonzero(steps.outlier)),
         chosen=chosen,
         gpu_percent=100.0

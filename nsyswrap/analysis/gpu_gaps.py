@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.groups import ascending, check_pairs, largest_first, rows_by
+from nsyswrap.analysis.arrays.groups import ascending, check_pairs, largest_first, median, rows_by
 from nsyswrap.analysis.gpu_operations import (
     GpuOperations,
     gpu_operations_of,
@@ -493,7 +493,7 @@ def longest_latency(whole: Capture) -> float:
         call_ns = whole.columns("api", "start_ns")["start_ns"][operations.call[launched]]
         idle = previous_ends(operations)[launched] <= call_ns
         latency_ns = (operations.start_ns[launched] - call_ns)[idle]
-    return _LATENCY_RATIO * float(np.median(latency_ns)) if len(latency_ns) else 0.0
+    return _LATENCY_RATIO * median(latency_ns) if len(latency_ns) else 0.0
 
 
 def _segments(

@@ -532,10 +532,12 @@ class Capture:
 
     def _column(self, events: schema.EventKind, table: str, field: str, present: list[str]) -> str | None:
         spec = events.fields[field]
-        name = next((column for column in spec.columns if column in present), None)
-        if name is None and spec.required:
+        for name in spec.columns:
+            if name in present:
+                return name
+        if spec.required:
             raise lacks_column(self.source, table, spec.columns[0])
-        return name
+        return None
 
 
 def open_capture(path: str | Path, *, names: KernelNames = "full") -> Capture:

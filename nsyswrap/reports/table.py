@@ -285,9 +285,7 @@ class Report:
             paragraphs=paragraphs,
         )
 
-    def _result(
-        self, viewed: Capture, options: Mapping[str, int]
-    ) -> tuple[Result, Sequence[Note | str]]:
+    def _result(self, viewed: Capture, options: Mapping[str, int]) -> tuple[Result, Sequence[Note | str]]:
         if self._nothing_selected(viewed):
             return Result(_no_rows(self.schema)), [NOTHING_SELECTED]
         with viewed.exact():
@@ -411,10 +409,8 @@ class Table:
     def plain(self, column: Column, rows: slice) -> Sequence[object]:
         """Return these rows of a column as plain int, float or str; None is missing."""
         values = self.data[column.name][rows]
-        if isinstance(values, TextColumn):
-            return list(values)
-        if not isinstance(values, np.ndarray):
-            return values
+        if not isinstance(values, np.ndarray):  # which is soon known, in contrast to an abstract class
+            return list(values) if isinstance(values, TextColumn) else values
         if values.dtype.kind == "f":
             return [None if isnan(value) else value for value in values.tolist()]
         return [None if value == MISSING else value for value in values.tolist()]

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.groups import ascending
+from nsyswrap.analysis.arrays.groups import ascending, median
 from nsyswrap.analysis.finding import Finding, FindingKind, Status
 from nsyswrap.analysis.gpu_gaps import Gaps, gaps_of
 from nsyswrap.analysis.gpu_operations import (
@@ -88,7 +88,7 @@ class AdviceContext:
     def median_launch_ns(self) -> float | None:
         """The median time in repeated launch calls in ns; None without any."""
         repeats = self.launches.narrow_api_ns[~self.launches.first]
-        return float(np.median(repeats)) if len(repeats) else None
+        return median(repeats) if len(repeats) else None
 
     @cached_property
     def typical(self) -> IntervalSet:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.advice.allocations import retries
 from nsyswrap.analysis.advice.context import AdviceContext, loads_in_gaps
 from nsyswrap.analysis.advice.replay import gained_without_waits
-from nsyswrap.analysis.arrays.groups import ascending
+from nsyswrap.analysis.arrays.groups import ascending, median
 from nsyswrap.analysis.conditions import run_conditions_of
 from nsyswrap.analysis.diagnostics.run_checks import other_processes
 from nsyswrap.analysis.finding import Finding
@@ -59,7 +59,7 @@ def launch_bound(context: AdviceContext) -> Iterator[Finding]:
         bounds=_bounds(context, cover),
         launches=len(works_ns),
         median_launch_ns=context.median_launch_ns,
-        median_work_ns=float(np.median(works_ns)),
+        median_work_ns=median(works_ns),
         inside_ns=inside.length,
         between_ns=between.length,
     )
@@ -82,7 +82,7 @@ def host_bound(context: AdviceContext) -> Iterator[Finding]:
         "gpu_idle",
         bounds=_bounds(context, cover),
         gaps=int(np.count_nonzero(gaps)),
-        median_ns=float(np.median(host[gaps])),
+        median_ns=median(host[gaps]),
         idle_ns=cover.length,
         **(_longest(context, gaps) or _long_ones(context, gaps)),
         **_gil_times(context, gaps),

@@ -226,7 +226,7 @@ class GroupBy:
 
     def _sorted(self, by_group: NDArray[Any]) -> NDArray[Any]:
         """Sort values, which are by group, within the groups."""
-        if len(self._all_counts) == 1 and by_group.dtype.kind == "i":
+        if len(self._all_counts) == 1 and by_group.dtype.kind == "i" and len(by_group) > PART:
             return np.sort(narrow(by_group)).astype(by_group.dtype, copy=False)
         for part in _parts(self._number):
             self._sort(by_group, self._begin[part], self._number[part])
@@ -340,6 +340,15 @@ def ascending(values: NDArray[Any]) -> NDArray[Any]:
     """Return the distinct values in ascending order, as np.unique does, which would import numpy.ma first."""
     ordered = np.sort(values)
     return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
+
+
+def median(values: NDArray[Any]) -> float:
+    """Return the median of numbers, none of them NaN; np.median takes 3 times as long. NaN without any."""
+    if not len(values):
+        return np.nan
+    middle = (len(values) - 1) // 2, len(values) // 2
+    low, high = np.partition(values, middle)[[*middle]].tolist()
+    return (float(low) + float(high)) / 2
 
 
 def quantiles(values: NDArray[Any], shares: Sequence[float]) -> NDArray[Any]:

@@ -49,6 +49,7 @@ from nsyswrap.base.records import dataclass
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import NVTX_MARK, NVTX_PUSH_POP, PROCESS_MASK
+from nsyswrap.capture.stream import one_of
 
 NOT_ENDED = " (not ended)"
 _FEWEST = 3  # siblings whose names differ in a number alone
@@ -225,7 +226,7 @@ def _until_the_next(spans: Spans, parent: NDArray[Any], codes: NDArray[Any], tex
     )
     is_backward = (kind == OPERATION) & (phase == BACKWARD)
     forwards = ascending(spans.thread[(kind == MODULE) & (parent < 0)])
-    inside = np.where(parent >= 0, is_backward[parent], ~np.isin(spans.thread, forwards))
+    inside = np.where(parent >= 0, is_backward[parent], ~one_of(spans.thread, forwards))
     order = np.lexsort((spans.start, parent, spans.thread))
     this, following = order[:-1], order[1:]
     same = (spans.thread[this] == spans.thread[following]) & (parent[this] == parent[following])

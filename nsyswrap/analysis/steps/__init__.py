@@ -24,7 +24,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.groups import ascending, distinct, quantiles
+from nsyswrap.analysis.arrays.groups import ascending, distinct, median, quantiles
 from nsyswrap.analysis.finding import Note
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.names import CLASSES, LOAD, call_classes, load_calls
@@ -160,9 +160,9 @@ class Steps:
         """
         durations = self.duration_ns
         if not _trend(durations[self.steady]):
-            return float(np.median(durations[self.steady])), self.steady
+            return median(durations[self.steady]), self.steady
         near = self.steady & (np.abs(np.arange(len(self)) - number) <= _AROUND)
-        return float(np.median(durations[near])), near
+        return median(durations[near]), near
 
 
 @per_capture
@@ -406,7 +406,7 @@ def _loads(
     Those with any load a module or a library: a compiler in the program comes before, which is host code.
     """
     start, end = occurrences.start_ns, occurrences.end_ns
-    much = loading(whole, process).within(start, end) > _LOADING_PART * np.median(end - start)
+    much = loading(whole, process).within(start, end) > _LOADING_PART * median(end - start)
     times = np.empty(0, np.int64)
     if whole.has("api"):
         api, rows = whole.columns("api", "start_ns", "global_tid"), load_calls(whole)
@@ -417,7 +417,7 @@ def _loads(
 def _usual_ns(durations: NDArray[Any], most: NDArray[Any], *, is_trend: bool) -> NDArray[Any]:
     """Return what each step usually takes in ns: the median of most, or of those around it with a trend."""
     if not is_trend:
-        return np.full(len(durations), np.median(most))
+        return np.full(len(durations), median(most))
     around = np.pad(durations, _AROUND, mode="edge")
     return np.median(sliding_window_view(around, 2 * _AROUND + 1), axis=1)  # type: ignore[no-any-return]
 
@@ -428,7 +428,7 @@ def _trend(durations: NDArray[Any]) -> tuple[float, float] | None:
         return None
     rank = durations.argsort(kind="stable").argsort(kind="stable")
     quarter = len(durations) // 4
-    first, last = (float(np.median(part)) for part in (durations[:quarter], durations[-quarter:]))
+    first, last = (median(part) for part in (durations[:quarter], durations[-quarter:]))
     if max(first, last) < _TREND * min(first, last):
         return None
     is_strong = abs(np.corrcoef(rank, np.arange(len(rank)))[0, 1]) >= _STRONG
@@ -439,7 +439,7 @@ def _between_breaks(occurrences: Occurrences, durations: NDArray[Any], warm_up: 
     """Mark the steps after warm-up; if one or two breaks part them, the last of the longest runs."""
     number = np.arange(len(durations))
     after = number >= warm_up
-    breaks = np.flatnonzero(after & occurrences.differs & (durations > _BREAK * np.median(durations[after])))
+    breaks = np.flatnonzero(after & occurrences.differs & (durations > _BREAK * median(durations[after])))
     if not 0 < len(breaks) <= _MOST_BREAKS:
         return after
     edges = np.concatenate(([warm_up - 1], breaks, [len(number)]))
@@ -489,7 +489,7 @@ def step_spans(whole: Capture, calls: ApiCalls, occurrences: Occurrences) -> Ste
     inside[inside] = at[inside] < end_ns[step[inside]]
     stream, own = operations.stream[rows], operations.end_ns[rows]
     main = _main_streams(stream[inside], step[inside], operations.computes[rows[inside]], len(start_ns))
-    counts = np.isin(stream, main)
+    counts = one_of(stream, main)
     complete = end_ns.copy()
     np.maximum.at(complete, step[inside & counts], own[inside & counts])
     after_gap = np.append(True, start_ns[1:] > end_ns[:-1])

@@ -11,7 +11,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.groups import distinct, order_by_code
+from nsyswrap.analysis.arrays.groups import distinct, median, order_by_code
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.nvtx_ranges import marks_named, range_labels
 from nsyswrap.analysis.range_texts import MODULES_DOMAIN, SHAPES_END
@@ -202,7 +202,7 @@ def _anchors(calls: ApiCalls, numbers: NDArray[np.uint64]) -> list[_Anchor]:
         return []
     sums = _sums(numbers)
     before = calls.start_ns - np.concatenate((calls.start_ns[:1], np.maximum.accumulate(calls.end_ns)[:-1]))
-    paused = before > _PAUSE * np.median(before)
+    paused = before > _PAUSE * median(before)
     paused[0] = True  # nothing came before the first call
     gpu_ns = np.append(0, np.cumsum(calls.gpu_ns))
     span_ns = max(int(calls.start_ns[-1] - calls.start_ns[0]), 1)
@@ -227,14 +227,14 @@ def _anchors(calls: ApiCalls, numbers: NDArray[np.uint64]) -> list[_Anchor]:
         held = _held(gpu) / max(gpu_ns[-1], 1) + _held(time) / span_ns
         often = np.count_nonzero(equal) * length / len(numbers) >= _LEAST_OF_CALLS
         if much or (often and (run == 1 or held >= _LISTED)):  # short runs recur by chance
-            gap = float(np.median(before[positions[1:]]))
+            gap = median(before[positions[1:]])
             anchors.append(_Anchor(positions, length, equal, gap, held, after_pause))
     return anchors
 
 
 def _held(times_ns: NDArray[np.int64]) -> float:
     """Return the sum of times of which none counts for more than the median."""
-    return float(np.minimum(times_ns, np.median(times_ns)).sum())  # of integers, which need no numpy.ma
+    return float(np.minimum(times_ns, median(times_ns)).sum())
 
 
 def _every_candidate(

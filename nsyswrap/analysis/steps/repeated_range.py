@@ -22,6 +22,7 @@ from nsyswrap.analysis.range_texts import of_an_operation
 from nsyswrap.analysis.steps.occurrences import MANY, ApiCalls, LoopLabel, Occurrences, optimizer_calls
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import PROCESS_MASK
+from nsyswrap.capture.stream import one_of
 
 _LEAST = 3  # occurrences
 _TWO_PART = 0.8  # of the GPU time: two occurrences with it are steps
@@ -217,7 +218,7 @@ def _ranges(whole: Capture, process: int, calls: ApiCalls, work: _Work, name: st
     mine = spans.thread & PROCESS_MASK == process
     if not name:
         threads, launches = np.unique(calls.thread[calls.works], return_counts=True)
-        mine &= np.isin(spans.thread, threads[launches >= _OWN_PART * launches.sum()])
+        mine &= one_of(spans.thread, threads[launches >= _OWN_PART * launches.sum()])
     rows, spans = rows[mine], Spans(*(field[mine] for field in spans))
     names, texts = range_labels(whole, rows)
     kept = np.isin(names, _meant(name, texts)) if name else of_the_program(whole, rows, names, texts)
@@ -273,7 +274,7 @@ def of_the_program(
 
     ``rows`` are their positions among the NVTX events, ``names`` the codes of their ``texts``.
     """
-    main = np.isin(whole.columns("nvtx", "domain_id")["domain_id"][rows], MAIN_DOMAIN)
+    main = one_of(whole.columns("nvtx", "domain_id")["domain_id"][rows], MAIN_DOMAIN)
     own = np.array([bool(text and "@" in text and not _LIBRARY.search(text)) for text in texts], bool)
     return main | own[names]  # type: ignore[no-any-return]
 

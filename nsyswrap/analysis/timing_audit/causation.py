@@ -50,6 +50,7 @@ from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import union
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import PROCESS_MASK
+from nsyswrap.capture.stream import one_of
 
 PATTERN_SHARE = 0.9
 _LEAST_BURSTS = 2  # that make a pattern if the worker has ranges of its own
@@ -70,7 +71,7 @@ def launched_for(
     and for those of the thread that made them.
     """
     causing = causing_threads(whole)
-    callers = np.isin(ranges, ascending(causing[causing != calls]))
+    callers = one_of(ranges, ascending(causing[causing != calls]))
     for marks, threads in ((callers, causing), (~callers, calls)):
         if marks.any() or (threads is calls and not len(ranges)):
             yield marks, threads
@@ -105,7 +106,7 @@ def causing_threads(whole: Capture) -> NDArray[Any]:
         causing[free] = caller
     callers = ascending(causing[causing != calls.thread])
     # What a caller launches itself is not handed on to another one.
-    result: NDArray[Any] = np.where(np.isin(calls.thread, callers), calls.thread, causing)
+    result: NDArray[Any] = np.where(one_of(calls.thread, callers), calls.thread, causing)
     return result
 
 
@@ -117,8 +118,8 @@ def own_ranges(whole: Capture) -> tuple[NDArray[Any], Spans]:
     """
     rows, ranges = closed_ranges(whole)
     process = ranges.thread & PROCESS_MASK
-    main = np.isin(whole.columns("nvtx", "domain_id")["domain_id"][rows], MAIN_DOMAIN)
-    main |= ~np.isin(process, ascending(process[main]))
+    main = one_of(whole.columns("nvtx", "domain_id")["domain_id"][rows], MAIN_DOMAIN)
+    main |= ~one_of(process, ascending(process[main]))
     return rows[main], Spans(*(field[main] for field in ranges))
 
 

@@ -30,6 +30,7 @@ from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import union
 from nsyswrap.capture.schema import PROCESS_MASK
 from nsyswrap.capture.selection import machine_ids
+from nsyswrap.capture.stream import one_of
 
 _BLOCK_ROWS = 1 << 20  # operations processed at a time, to bound memory
 
@@ -172,10 +173,10 @@ def _ordered_and_apart(
     codes, kinds = operations.kinds
     same = kinds.process == thread & PROCESS_MASK
     same &= (kinds.devices & devices != 0) | (not devices)
-    used = np.isin(kinds.device, ascending(kinds.device[same]))
+    used = one_of(kinds.device, ascending(kinds.device[same]))
     streams = ascending(kinds.stream[kinds.thread == thread])
     if len(streams):
-        same &= np.isin(kinds.stream, streams) | (kinds.thread == MISSING)
+        same &= one_of(kinds.stream, streams) | (kinds.thread == MISSING)
     return operations.of(same[codes]), operations.of((used & ~same)[codes])
 
 
@@ -183,7 +184,7 @@ def _of_bare_threads(operations: OperationTimes, thread: int, ranging: NDArray[A
     """Mark the operations that were launched by other threads of the process, those without ranges."""
     bare = (operations.thread != MISSING) & (operations.thread != thread)
     bare &= operations.process == thread & PROCESS_MASK
-    return bare & ~np.isin(operations.thread, ranging)  # type: ignore[no-any-return]
+    return bare & ~one_of(operations.thread, ranging)  # type: ignore[no-any-return]
 
 
 def _latest(order: NDArray[Any], end: NDArray[Any], before: NDArray[Any]) -> NDArray[Any]:

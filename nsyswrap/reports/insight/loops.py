@@ -16,12 +16,13 @@ duration that 99 % of the steps do not exceed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import ceil
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.groups import group_keys
+from nsyswrap.analysis.arrays.groups import group_keys, median
 from nsyswrap.analysis.gpu_operations import KINDS, GpuOperations, gpu_operations_of, operation_notes
 from nsyswrap.analysis.judged_process import JudgedProcess, judged_processes
 from nsyswrap.analysis.launches import READS, launches_of
@@ -116,8 +117,12 @@ def _shares(gpu_ns: NDArray[Any], which: NDArray[Any], in_graph: NDArray[Any]) -
 
 
 def _durations(ns: NDArray[Any]) -> dict[str, float]:
-    p99 = float(np.quantile(ns, _P99, method="inverted_cdf"))
-    return {"steps": len(ns), "avg_ns": float(ns.mean()), "med_ns": float(np.median(ns)), "p99_ns": p99}
+    return {"steps": len(ns), "avg_ns": float(ns.mean()), "med_ns": median(ns), "p99_ns": _p99(ns)}
+
+
+def _p99(ns: NDArray[Any]) -> float:
+    """Return the 99th percentile, one of the values: "inverted_cdf" of numpy, in a tenth of its time."""
+    return float(np.sort(ns)[max(ceil(len(ns) * _P99 - 1), 0)])
 
 
 def _spans(operations: GpuOperations, step: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -135,8 +140,7 @@ def _gaps(first: NDArray[Any], last: NDArray[Any]) -> dict[str, float]:
     if len(first) < 2:  # noqa: PLR2004 - a gap is between two
         return {}
     gaps = np.maximum(first[1:] - np.maximum.accumulate(last)[:-1], 0)
-    p99 = float(np.quantile(gaps, _P99, method="inverted_cdf"))
-    return {"gap_med_ns": float(np.median(gaps)), "gap_p99_ns": p99}
+    return {"gap_med_ns": median(gaps), "gap_p99_ns": _p99(gaps)}
 
 
 def conclude(_: Capture, data: Mapping[str, Values]) -> str:

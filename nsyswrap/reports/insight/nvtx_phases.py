@@ -31,6 +31,7 @@ from nsyswrap.analysis.timing_audit.causation import adopted_notes, launched_for
 from nsyswrap.analysis.timing_audit.range_work import covered, members
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.stream import one_of
 from nsyswrap.reports.table import Column, Report, Result, Schema, Values, rows_of
 
 _TIMES = (
@@ -97,7 +98,7 @@ def _per_call(whole: Capture) -> dict[str, NDArray[Any]]:
     """Return 1 or 0 launches per API call, and its part of each time that is summed, in ns."""
     api = whole.columns("api", "start_ns", "end_ns")
     launches, operations = launches_of(whole), gpu_operations_of(whole)
-    copying = np.isin(operations.kind, (KINDS.index(MEMCPY), KINDS.index(MEMSET))) & (operations.call >= 0)
+    copying = one_of(operations.kind, (KINDS.index(MEMCPY), KINDS.index(MEMSET))) & (operations.call >= 0)
     copying &= ~np.isin(operations.call, launches.call)  # a graph's nodes count as launched work
     copies = operations.of(copying)
     spent, waits = api["end_ns"] - api["start_ns"], call_classes(whole) == CLASSES.index(SYNCHRONISE)

@@ -44,6 +44,7 @@ from nsyswrap.base.units import Unit, human
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.capture.selection import process_ids
+from nsyswrap.capture.stream import one_of
 from nsyswrap.reports.table import Column, Report, Result, Schema, Values
 from nsyswrap.reports.wording.notes import HOW_TO_TELL
 
@@ -109,7 +110,7 @@ def _notes(capture: Capture, ranges: Audit) -> Iterator[Note | str]:
     if capture.view.selection.narrows:
         yield ("selected ranges count whole, with calls and GPU work of the whole capture")
     events = whole.columns("nvtx", "event_type")["event_type"]
-    if left := np.count_nonzero(np.isin(events, ALL)) - len(audit(whole)):
+    if left := np.count_nonzero(one_of(events, ALL)) - len(audit(whole)):
         yield f"excluded NVTX ranges, without an end or on another thread: {left}"
     yield from adopted_notes(ranges.adopted)
     yield from overlap_notes(whole, ranges.uncaused_ns)
