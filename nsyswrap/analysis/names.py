@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.codes import TextColumn
-from nsyswrap.analysis.arrays.groups import distinct, group_keys, number_texts, order_by_code, rank_texts
+from nsyswrap.analysis.arrays.groups import distinct, group_keys, order_by_code, rank_texts
 from nsyswrap.analysis.kernel_names import classify
 from nsyswrap.analysis.nvtx_ranges import kernel_ranges
 from nsyswrap.capture.capture import Capture
@@ -43,7 +43,7 @@ def name_codes(capture: Capture, kind: str) -> tuple[NDArray[Any], list[str | No
             f"{range_names[i]}/{names[code]}" if i >= 0 and names[code] is not None else names[code]
             for i, code in zip(*(key.tolist() for key in keys), strict=True)
         ]
-        return number_texts(pairs, texts)
+        return rank_texts(pairs, texts)
     return codes, names
 
 

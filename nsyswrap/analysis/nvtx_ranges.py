@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.codes import TextColumn
-from nsyswrap.analysis.arrays.groups import distinct, group_keys, number_texts, repeated
+from nsyswrap.analysis.arrays.groups import distinct, group_keys, rank_texts, repeated
 from nsyswrap.analysis.arrays.spans import Spans, SpanTree, closest, enclosures, tree
 from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.finding import Note
@@ -163,7 +163,7 @@ def own_texts(
     """Return a code per NVTX event and the sorted texts: the registered string or the event's own text."""
     texts = _all_texts(capture, registered)
     used, codes = distinct(texts.codes[rows])
-    return number_texts(codes, [texts.texts[code] for code in used.tolist()])
+    return rank_texts(codes, [texts.texts[code] for code in used.tolist()])
 
 
 @per_capture
@@ -234,7 +234,7 @@ def _with_names(
         events["row"][rows],
         Spans(events["global_tid"][rows], events["start_ns"][rows], ends[again]),
         one_of(events["event_type"][rows], NVTX_START_END).astype(np.int64),
-        *_without_missing(*number_texts(codes, labels)),
+        *_without_missing(*rank_texts(codes, labels)),
         tuple(notes),
     )
 
@@ -272,7 +272,7 @@ def range_labels(whole: Capture, rows: NDArray[Any]) -> tuple[NDArray[Any], list
     """Return a code per NVTX range and the name of each, as ``--nvtx`` takes it: ``NAME@DOMAIN``."""
     labels = _all_labels(whole)
     used, codes = distinct(labels.codes[rows])
-    return number_texts(codes, [labels.texts[code] for code in used.tolist()])
+    return rank_texts(codes, [labels.texts[code] for code in used.tolist()])
 
 
 @per_capture
@@ -280,7 +280,7 @@ def _all_labels(whole: Capture) -> TextColumn:
     """Return the name of every NVTX event, as ``--nvtx`` takes it."""
     codes, named = texts_and_domains(whole, np.arange(whole.count("nvtx")))
     labels = [None if text is None else f"{text}@{domain}" if domain else text for text, domain in named]
-    return TextColumn(*number_texts(codes, labels))
+    return TextColumn(*rank_texts(codes, labels))
 
 
 def any_label_has(whole: Capture, substring: str) -> bool:

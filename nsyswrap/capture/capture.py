@@ -63,6 +63,7 @@ with lazy_imports():
     from nsyswrap.capture import nearby, shared
 
 
+_MADE = ("table", "row")  # fields that are no column
 _SELECTED_BY = (*schema.SPANS, *OWNERS, "event_type")  # what clipping compares
 
 
@@ -368,22 +369,25 @@ class Capture:
     ) -> Columns:
         """Return fields of all rows of a table, or of those with the numbers ``kept``."""
         present = self._export.tables[table]
-        made: dict[str, Callable[[], NDArray[Any]]] = {
-            "table": lambda: np.full(rows, number),
-            "row": lambda: np.arange(1, rows + 1) if kept is None else kept + 1,
-        }
-        sources = {
-            field: self._column(events, table, field, present) for field in fields if field not in made
-        }
-        names = {field: name for field, name in sources.items() if name}
-        kinds = [(name, events.fields[field].kind) for field, name in names.items()]
+        names, kinds = [], []
+        for field in fields:
+            if field not in _MADE and (name := self._column(events, table, field, present)):
+                names.append(field)
+                kinds.append((name, events.fields[field].kind))
         if kept is None:
             read = dict(zip(names, self._export.columns(table, kinds), strict=True))
         else:
             read = dict(zip(names, part_of(self._export, table, kinds, kept), strict=True))
+        if len(read) == len(fields):
+            return read
         rows = self._export.count(table) if kept is None else len(kept)  # reading has counted them
-        read |= {field: made[field]() for field in fields if field in made}
-        return {field: read[field] if field in read else np.full(rows, MISSING) for field in fields}
+        if "row" in fields:
+            read["row"] = np.arange(1, rows + 1) if kept is None else kept + 1
+        without = {"table": number}  # else the column is missing
+        return {
+            field: read[field] if field in read else np.full(rows, without.get(field, MISSING))
+            for field in fields
+        }
 
     def name_ids(self, kind: str) -> NDArray[Any]:
         """Return the StringIds ids of the events' names, for kernels in the form that the view asks for.
@@ -412,7 +416,7 @@ class Capture:
         """
         if enum not in self._labels:
             table, labels = schema.ENUMS[enum]
-            if self._export.count(table):
+            if self._export.has_rows(table):
                 rows = self._export.select(table, ("id", "int"), ("label", "text"))
                 labels = {i: f"kind {i}" if label is None else label for i, label in rows if i is not None}
             self._labels[enum] = labels

@@ -430,7 +430,9 @@ class Export:
             while rows := cursor.fetchmany(_CHUNK_ROWS):
                 for part, values, (name, kind) in zip(parts, zip(*rows, strict=True), wanted, strict=True):
                     part.append(self._array(values, kind, f"{table}.{name}"))
-        return {name: np.concatenate(part) for part, (name, _) in zip(parts, wanted, strict=True)}
+        columns = {name: np.concatenate(part) for part, (name, _) in zip(parts, wanted, strict=True)}
+        self._counts.setdefault(table, len(columns[wanted[0][0]]))
+        return columns
 
     def _array(self, values: tuple[Any, ...], kind: FieldKind, where: str) -> NDArray[Any]:
         if kind == "text":

@@ -247,7 +247,7 @@ class Report:
     def lacks(self, capture: Capture) -> list[tuple[str, ...]]:
         """Return the groups of which the whole capture holds no event, whatever is selected."""
         there = capture.whole.holds if self.empty_answers else capture.whole.has
-        return [group for group in self.needs if not any(there(kind) for kind in group)]
+        return [group for group in self.needs if not any(map(there, group))]
 
     def make_top(self, capture: Capture, rows: int) -> Table:
         """Compute the first rows alone if the report can, else the whole table; see ``make``."""

@@ -14,6 +14,7 @@ from nsyswrap.analysis.arrays.groups import (
     group_keys,
     grouped,
     largest_first,
+    median,
     number_texts,
     quantiles,
 )
@@ -111,6 +112,20 @@ def test_no_values_at_all(groups: int) -> None:
 def test_totals_stay_integers_beyond_what_a_float_can_tell_apart() -> None:
     assert of(2**53, 1).total.tolist() == [2**53 + 1]
     assert of(2**53, 1).total.dtype == np.int64
+
+
+@pytest.mark.parametrize("groups", [1, 2, 3, 4])
+def test_sums_and_medians_alone_are_those_among_all_statistics(groups: int) -> None:
+    by_code = GroupBy(np.array([2, 0, 2, 0, 2]) % groups, groups)
+    values = np.array([2**53, 1, 10, 2, 1])
+    assert by_code.totals(values).tolist() == by_code.of(values).total.tolist()
+    np.testing.assert_array_equal(by_code.quantile(values, 0.5), by_code.of(values).med)
+
+
+@pytest.mark.parametrize("values", [[7], [3, 1, 2], [4, 1, 3, 2], [0.5, -2.0], [2**62, 2**62 - 1]])
+def test_the_median_of_all_values_is_that_of_numpy(values: list[Any]) -> None:
+    assert median(np.array(values)) == np.median(values)
+    assert np.isnan(median(np.empty(0, np.int64)))
 
 
 @pytest.mark.parametrize("values", [[7], [3, 1, 2], [[5, 9], [1, 1]], [0.5, -2.0, 1e9, 4.0]])

@@ -193,7 +193,7 @@ class ColumnSet:
     """
 
     def __len__(self) -> int:
-        return len(getattr(self, self.__match_args__[0]) if self.rows is None else self.rows)
+        return len(getattr(self, next(iter(self.__dataclass_fields__))) if self.rows is None else self.rows)
 
     @property
     def source(self) -> Self:

@@ -163,7 +163,7 @@ class GroupBy:
         exact = _exact(share)
         whole, rest = np.divmod(self._number * exact.numerator, exact.denominator)
         high = np.minimum(whole, self._number - 1)
-        low = np.where((rest == 0) & (whole > 0), whole - 1, high)
+        low = np.maximum(whole - (rest == 0), 0)
         before, behind = (ordered[self._begin + at] for at in (low, high))
         # The sum of two numbers of 32 bits can take more.
         mean = (before + behind.astype(np.result_type(behind, np.int64))) / 2
@@ -306,7 +306,7 @@ def _exact(share: float) -> Fraction:
 
 def _filled(count: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[Any], NDArray[Any]]:
     """Return which groups have rows, how many, and where the first of each is."""
-    filled = np.flatnonzero(count)
+    filled = count.nonzero()[0]
     number = count[filled]
     return filled, number, number.cumsum() - number
 
@@ -379,10 +379,11 @@ def distinct(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         present = np.zeros(high - low + 1, dtype=bool)
         for first in range(0, len(values), PART):
             present[values[first : first + PART] - low] = True
-        offsets = np.flatnonzero(present)
-        number = np.zeros(len(present), np.int64)
-        number[offsets] = np.arange(len(offsets))
-        return offsets + low, in_blocks({"": values}, lambda block: {"": number.take(block[""] - low)})[""]
+        number = np.cumsum(present)
+        number -= 1
+        return np.flatnonzero(present) + low, in_blocks(
+            {"": values}, lambda block: {"": number.take(block[""] - low)}
+        )[""]
     return _few(values) or np.unique(values, return_inverse=True)
 
 

@@ -261,8 +261,11 @@ def cell_rows(summary: ReportSummary) -> CellRows:
     return rows
 
 
+_ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
+
+
 def _compact(content: object) -> str:
-    return json.dumps(content, separators=(",", ":"), ensure_ascii=False) + "\n"
+    return _ENCODER.encode(content) + "\n"
 
 
 def read_digest(path: Path) -> Digest:
