@@ -14,7 +14,7 @@ from tiny_export import call, changed, kernel, nvtx, write
 from nsyswrap import open_capture
 from nsyswrap.api import CaptureReader
 from nsyswrap.capture import partial as reading
-from nsyswrap.capture import selection, sqlite_pages
+from nsyswrap.capture import selection, sqlite_pages, stream
 from nsyswrap.capture.intervals import LEAST, MOST, Window, whole_time
 from nsyswrap.capture.selection import Selection, parse_time
 
@@ -139,3 +139,10 @@ def test_a_row_that_was_deleted_is_not_counted(tmp_path: Path, first: str) -> No
     assert part["start_ns"].tolist() == [29990, 30010, 30020]
     assert capture.count("kernel") == 5999
     assert not capture._export.by_sqlite  # noqa: SLF001
+
+
+@pytest.mark.parametrize("numbers", [0, 1, 16, 17, 400])
+def test_values_are_marked_that_are_one_of_any_number_of_numbers(numbers: int) -> None:
+    values, wanted = np.arange(500) % 97, [*range(90, 90 + numbers)]
+    marks = stream.one_of(values, iter(wanted))
+    assert marks.tolist() == [value in wanted for value in values.tolist()]
