@@ -161,13 +161,13 @@ def own_texts(
     capture: Capture, rows: NDArray[Any], *, registered: bool = True
 ) -> tuple[NDArray[Any], list[str | None]]:
     """Return a code per NVTX event and the sorted texts: the registered string or the event's own text."""
-    texts = _all_texts(capture, registered)
+    texts = _all_texts(capture, registered=registered)
     used, codes = distinct(texts.codes[rows])
     return rank_texts(codes, [texts.texts[code] for code in used.tolist()])
 
 
 @per_capture
-def _all_texts(capture: Capture, registered: bool) -> TextColumn:  # noqa: FBT001 - soon looked up
+def _all_texts(capture: Capture, *, registered: bool) -> TextColumn:
     events = capture.columns("nvtx", "text", "text_id")
     own = TextColumn.of(events["text"])
     texts = [text if isinstance(text, str) else None for text in own.texts]

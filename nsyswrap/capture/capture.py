@@ -383,11 +383,9 @@ class Capture:
         rows = self._export.count(table) if kept is None else len(kept)  # reading has counted them
         if "row" in fields:
             read["row"] = np.arange(1, rows + 1) if kept is None else kept + 1
-        without = {"table": number}  # else the column is missing
-        return {
-            field: read[field] if field in read else np.full(rows, without.get(field, MISSING))
-            for field in fields
-        }
+        if "table" in fields:
+            read["table"] = np.full(rows, number)
+        return {field: read[field] if field in read else np.full(rows, MISSING) for field in fields}
 
     def name_ids(self, kind: str) -> NDArray[Any]:
         """Return the StringIds ids of the events' names, for kernels in the form that the view asks for.

@@ -36,7 +36,7 @@ _SIZE_BYTES = bytes(int(size) & 255 for size in _SIZES).ljust(256, b"\0")
 _WORD = 8  # bytes that are compared at once
 _CONTINUED = np.uint64(0x8080808080808080)  # the bit of each of them that says that a varint goes on
 _LOW = np.uint64(_SHORT)
-_FORMS = 16  # of sizes in a block, from which on reading each of them is faster
+_FORMS = 16  # of record sizes and rowids by their lengths: with more, reading each row's own is faster
 
 
 class NotPlain(Exception):
@@ -150,8 +150,9 @@ def _eights(pieces: NDArray[np.void], at: int, order: str) -> NDArray[Any]:
 def _read_by_types(data: Bytes, records: Records, columns: Mapping[int, Ints]) -> bool:
     """Fill the arrays if all types up to the last column take one byte each; else return False.
 
-    The types of a column then lie at one place of all headers, and tell where its values are. Most are the
-    same in all rows of a block. Columns before the first of another size have one place in all records.
+    The types of a column then lie at the same place of each header, and tell where its values end. Most
+    columns of a block have one type. Until the first whose values differ in size, each lies at the same
+    place of each record: these are read from copies of the records side by side.
     """
     count = max(columns) + 1
     heads = _pieces(data, records.start, 1 + count)
@@ -160,7 +161,7 @@ def _read_by_types(data: Bytes, records: Records, columns: Mapping[int, Ints]) -
     header, *kinds = _by_place(heads)
     if header.min() <= count or max(int(byte.max()) for byte in (header, *kinds)) > _SHORT:
         return False
-    end: Any = header.astype(np.int16)  # one for all rows, until a size differs
+    end: Any = header.astype(np.int16)  # one number for all rows, until sizes differ
     ends = []
     for kind in kinds:
         if kind.max() > _LAST_NUMBER and ((kind >= _RESERVED) & (kind < _TEXTS)).any():

@@ -409,7 +409,7 @@ class Table:
     def plain(self, column: Column, rows: slice) -> Sequence[object]:
         """Return these rows of a column as plain int, float or str; None is missing."""
         values = self.data[column.name][rows]
-        if not isinstance(values, np.ndarray):  # which is soon known, in contrast to an abstract class
+        if not isinstance(values, np.ndarray):  # asked first: it is the usual case, and the check is fast
             return list(values) if isinstance(values, TextColumn) else values
         if values.dtype.kind == "f":
             return [None if isnan(value) else value for value in values.tolist()]

@@ -145,7 +145,7 @@ class GroupBy:
         )
 
     def totals(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return the sum of each group alone, as ``of`` does."""
+        """Return the sum of each group without sorting the values; raises OverflowError as ``of`` does."""
         by_group = self._by_group(values)
         if len(by_group) and max(by_group.max(), -by_group.min()) > MOST // len(by_group):
             check_sum(by_group)
@@ -305,7 +305,7 @@ def _exact(share: float) -> Fraction:
 
 
 def _filled(count: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[Any], NDArray[Any]]:
-    """Return which groups have rows, how many, and where the first of each is."""
+    """Return the groups that have rows, the number of rows of each, and the place of its first row."""
     filled = count.nonzero()[0]
     number = count[filled]
     return filled, number, number.cumsum() - number
@@ -314,7 +314,7 @@ def _filled(count: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[Any], NDArra
 def _expanded(
     figures: NDArray[Any], without: float, filled: NDArray[np.intp], count: NDArray[Any]
 ) -> NDArray[Any]:
-    """Return the figures of the groups that have rows among those of all."""
+    """Return a figure for each group: those of the groups that have rows, ``without`` for the others."""
     if len(filled) == len(count):
         return figures
     every = np.full(len(count), without, figures.dtype)
@@ -323,7 +323,7 @@ def _expanded(
 
 
 def _parts(number: NDArray[Any]) -> list[slice]:
-    """Return groups that all have rows in parts, whose rows fit the cache, or of one group."""
+    """Split groups, all with rows, into runs whose rows fit the CPU cache; a larger group is one run."""
     if number.sum() <= PART:
         return [slice(len(number))] if len(number) else []
     cuts = np.flatnonzero(np.diff((np.cumsum(number) - 1) // PART)) + 1

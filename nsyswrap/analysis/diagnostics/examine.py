@@ -22,7 +22,8 @@ from nsyswrap.capture.info import newer_than_known
 _SHOWN = ("problem", "note", "unknown")
 _PATIENCE_S = 10  # for SQLite's quick check, which takes about 1 s for 150 MB
 LOG_BYTES = 1 << 20  # the end of nsys.log, which has the fault
-# The capture of 1,000,000 kernels in docs/speed.md has so many rows of these. Python takes _START_S to start.
+# Measured with the capture of 1,000,000 kernels in docs/speed.md: its screen took _SCREEN_S after Python
+# had started, and it has _MEASURED_ROWS of the rows counted here.
 _START_S, _MEASURED_ROWS, _SCREEN_S = 0.3, 2.6e6, 2.4
 
 
