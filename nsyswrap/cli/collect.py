@@ -233,7 +233,7 @@ def collect(
     is_new = _make(output)
     with temporary_folder() as scratch:
         make = elsewhere.make if elsewhere else gather.digest_all
-        results = gather.gather(runs, scratch, jobs, progress(len(runs)), make)
+        results = gather.gather(runs, scratch, jobs, progress(len(runs)), make, reports=wanted.reports)
         readable = any(result.totals for result in results)
         left_out = [run for result in results if (run := result.not_read)]
         unreadable = nothing_read(left_out, f"no capture can be read of {counted(len(runs), 'runs')}")

@@ -299,6 +299,9 @@ def test_a_digest_is_kept_until_a_file_changes(tmp_path: Path, monkeypatch: pyte
     write(tmp_path / "b" / "loose.sqlite", kernel("k", 0, 22))
     os.utime(folder / "run.json")  # its facts are in the digest
     assert sorted(map(str, collected())) == ["10", "22"]
+    fewer = gather.gather(runs, tmp_path, 1, reports=["gpu_time"])  # are made again, and kept beside others
+    assert [result.reports for result in fewer] == [("gpu_time",)] * 2
+    assert all(len(result.reports) > 1 for result in gather.gather(runs, tmp_path, 1))
     for kept in (tmp_path / "cache").rglob("*.json"):
         kept.write_text("{}")
     assert sorted(map(str, collected())) == ["10", "22"]

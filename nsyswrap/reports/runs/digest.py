@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from functools import cache
@@ -52,6 +52,7 @@ from nsyswrap.reports.wording.states import IDLE_NAMES
 # Increases with the first change of the content after a release: a digest of another format is made again.
 FORMAT = 3
 _LINES = b"lines of nsyswrap collect: "  # then their checksum
+_OF_TOTALS = "gpu_time"  # the report of which totals are made
 _MOST_EXECUTIONS = 2**40  # of all kernels: those of many runs have a sum in 64 bits
 _WITHOUT_CHECKSUM = (1, 2)  # 0.1 and 0.2
 _WITHOUT_VERSION = (*_WITHOUT_CHECKSUM, 3, 4, 5)  # and development versions; what they lack is missing
@@ -143,19 +144,23 @@ class Digest:
     nsyswrap: str = ""
 
 
-def digest(path: Path) -> Digest:
-    """Digest a .sqlite, a .nsys-rep or a run folder. Raises CaptureError if it cannot be read."""
+def digest(path: Path, reports: Collection[str] = SUMMARIES) -> Digest:
+    """Digest a .sqlite, a .nsys-rep or a run folder, with the rows of these reports.
+
+    Raises CaptureError if it cannot be read.
+    """
     source = identity_of(path)  # before it is read: one that changes meanwhile is digested again
     capture = open_capture(path)
-    reports = [report for report in map(find_report, SUMMARIES) if not report.lacks(capture)]
-    read_ahead(capture, reports)
-    summaries = {report.name: _summary(capture, report.name) for report in reports}
+    wanted = [find_report(name) for name in SUMMARIES if name in reports or name == _OF_TOTALS]
+    made = [report for report in wanted if not report.lacks(capture)]
+    read_ahead(capture, made)
+    summaries = {report.name: _summary(capture, report.name) for report in made}
     answer = answer_with_lines(capture.decided())
     return Digest(
         source or (0, ""),
-        _totals(capture, summaries.get("gpu_time"), answer),
+        _totals(capture, summaries.get(_OF_TOTALS), answer),
         _kernel_durations(capture),
-        {name: summary for name, summary in summaries.items() if summary},
+        {name: summary for name, summary in summaries.items() if summary and name in reports},
         _facts(capture, answer),
         version(),
     )
@@ -212,8 +217,8 @@ def _first_finding(answer: Answer) -> Finding | None:
 
 def totals(capture: Capture) -> dict[str, Number | None]:
     """Return the totals of one capture, as its digest has them."""
-    read_ahead(capture, [find_report("gpu_time")])
-    return _totals(capture, _summary(capture, "gpu_time"), answer_with_lines(capture.decided()))
+    read_ahead(capture, [find_report(_OF_TOTALS)])
+    return _totals(capture, _summary(capture, _OF_TOTALS), answer_with_lines(capture.decided()))
 
 
 def write_digest(folder: Path) -> None:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import field, replace
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -59,7 +59,7 @@ _MOST_BYTES = 768 << 20  # of all digests: those of 20,000 runs
 
 @dataclass(frozen=True)
 class Task:
-    """A capture to digest, the number of its run, and the file for its digest.
+    """A capture to digest, the number of its run, and the file for its digest with the rows of ``reports``.
 
     With ``ranks``, the captures of all ranks of a run, these are compared instead. ``in_lines``: the file is
     for this `collect` alone, which needs no whole digest. The same is stored at ``kept`` for the next one.
@@ -71,6 +71,7 @@ class Task:
     ranks: tuple[Path, ...] = ()
     in_lines: bool = False
     kept: Path | None = None
+    reports: Collection[str] = SUMMARIES
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ def _digest_totals(task: Task) -> DigestTotals:
     try:
         if task.ranks:
             return DigestTotals(None, compared=rank_digest(task.ranks))
-        result = digest(task.capture)
+        result = digest(task.capture, task.reports)
         if task.in_lines:
             write_lines(result, task.target, task.kept)
         else:
@@ -187,17 +188,21 @@ def made_before(task: Task) -> DigestTotals:
     return DigestTotals(digest.totals, tuple(digest.summaries), facts=digest.facts)
 
 
-def gather(
+def gather(  # noqa: PLR0913 - what to make, where, how fast and by whom
     runs: Sequence[RecordedRun],
     scratch: Path,
     jobs: int,
     on_result: Callable[[RunResult], None] = lambda _: None,
     make: MakeAll = digest_all,
+    *,
+    reports: Collection[str] = SUMMARIES,
 ) -> list[RunResult]:
     """Return a result for each run, in their order. New digests go into ``scratch``.
 
     Of a run only its totals are kept in memory. ``make`` makes the digests, and the comparisons of ranks.
+    New digests have no rows of other ``reports``.
     """
+    reports = _in_order(frozenset(reports))
     results: dict[int, RunResult] = {}
 
     def keep(number: int, result: RunResult) -> None:
@@ -205,7 +210,7 @@ def gather(
         on_result(result)
 
     def to_digest() -> Generator[Task]:
-        with closing(in_blocks(lambda block: [*map(_without_reading, block)], runs, jobs)) as known:
+        with closing(in_blocks(partial(_without_reading, reports), runs, jobs)) as known:
             for number, result in enumerate(chain.from_iterable(known)):
                 if result:  # from another process: with a copy of the run
                     own = runs[number]
@@ -213,7 +218,8 @@ def gather(
                 else:
                     path = runs[number].path
                     target = scratch / f"{number}{_ENDING}"
-                    yield Task(number, path, target, in_lines=True, kept=place_of(path))
+                    kept = place_of(path, reports)
+                    yield Task(number, path, target, in_lines=True, kept=kept, reports=reports)
 
     with closing(to_digest()) as tasks, closing(make(tasks, jobs)) as made:
         for task, answer in made:
@@ -250,7 +256,11 @@ def _with_ranks(results: list[RunResult], jobs: int, make: MakeAll) -> list[RunR
     return results
 
 
-def _without_reading(run: RecordedRun) -> RunResult | None:
+def _without_reading(reports: Sequence[str], runs: Sequence[RecordedRun]) -> list[RunResult | None]:
+    return [_known(run, reports) for run in runs]
+
+
+def _known(run: RecordedRun, reports: Sequence[str]) -> RunResult | None:
     """Return the result of a run that has a stored digest, or no capture. None if it has to be read."""
     is_closed = run.outcome == "damaged" and not os.access(run.path, os.R_OK)
     if run.outcome in _NOT_ENDED or is_closed:
@@ -259,7 +269,7 @@ def _without_reading(run: RecordedRun) -> RunResult | None:
         digest = stored(run.path) if paths.is_folder(run.path) else None
         if digest:
             return _with_digest(run, run.path / DIGEST, digest.totals, digest.summaries, digest.facts)
-        if kept := kept_digest(run.path):
+        if kept := kept_digest(run.path, reports):
             place, known = kept
             return _with_digest(run, place, *known)
         return None if has_capture(run.path) else RunResult(run)
@@ -306,10 +316,10 @@ def _in_order(reports: frozenset[str]) -> tuple[str, ...]:
 # by a version that does not name its code, such as a checkout with changes: its figures could be old ones.
 
 
-def place_of(capture: Path) -> Path | None:
+def place_of(capture: Path, reports: Sequence[str] = SUMMARIES) -> Path | None:
     """Return the file for the digest of a .sqlite or a run folder; None if it cannot be kept.
 
-    The name stands for all files that the digest is made of, as they are now.
+    The name stands for its reports and for all files that it is made of, as they are now.
     """
     if not names_code():
         return None
@@ -328,14 +338,14 @@ def place_of(capture: Path) -> Path | None:
         if time.time() - max(max(one.st_mtime, one.st_ctime) for one in statuses) < _SETTLED_S:
             return None
         files = [(s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for s in statuses]
-        key = repr((FORMAT, version(), folder, name, present, files))
+        key = repr((FORMAT, version(), reports, folder, name, present, files))
         return cache_dir(_FOLDER) / f"{hashlib.sha256(os.fsencode(key)).hexdigest()[:24]}{_ENDING}"
     return None
 
 
-def kept_digest(capture: Path) -> tuple[Path, KeptTotals] | None:
+def kept_digest(capture: Path, reports: Sequence[str]) -> tuple[Path, KeptTotals] | None:
     """Return the file of the digest of a capture that was kept, and what ``read_kept`` reads of it."""
-    place = place_of(capture)
+    place = place_of(capture, reports)
     with suppress(CaptureError, OSError, Unreadable):
         if place and paths.is_file(place, follow=False):
             kept = read_kept(place)

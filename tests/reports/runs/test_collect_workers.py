@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import pytest
@@ -27,11 +27,11 @@ def tasks(folder: Path, count: int) -> list[Task]:
     return [Task(i, capture, folder / f"{i}.json") for i, capture in enumerate(captures)]
 
 
-def failing_at(number: int, how: Callable[[], object]) -> Callable[[Path], Digest]:
-    def digest_or_fail(path: Path) -> Digest:
+def failing_at(number: int, how: Callable[[], object]) -> Callable[[Path, Collection[str]], Digest]:
+    def digest_or_fail(path: Path, reports: Collection[str]) -> Digest:
         if path.stem == str(number):
             how()
-        return digest(path)
+        return digest(path, reports)
 
     return digest_or_fail
 
