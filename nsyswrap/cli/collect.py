@@ -174,7 +174,7 @@ def command(
     \b
     The tables go into the folder of a single batch, or nsyswrap-collected/:
       results.csv, results.parquet   outcome, totals and answer of each run
-      summaries.csv                  each value of the reports of every run
+      summaries.csv                  each value of nsys' summaries and two more
       kernels.csv                    kernels over all runs of a combination
     """  # noqa: D301 - click knows a list by the control character itself
     if block:
@@ -270,7 +270,8 @@ def _note_written(written: Sequence[Path], *, has_parquet: bool, narrowed: bool)
     named = (f"{path} ({sizes[path] / _MB:,.0f} MB)" if path in sizes else str(path) for path in written)
     note(f"wrote {', '.join(named)}")
     if not narrowed and any(path.name == result_files.SUMMARIES_CSV for path in sizes):
-        note(f"  -r NAME writes one report to {result_files.SUMMARIES_CSV} instead of all summaries")
+        usual = len(result_files.WRITTEN)
+        note(f"  -r NAME writes one report to {result_files.SUMMARIES_CSV} instead of {usual}")
     if not has_parquet:
         note(f"  with pyarrow the tables are also written as Parquet: {pip_install('parquet')}")
 

@@ -19,7 +19,7 @@ from nsyswrap.base import paths
 from nsyswrap.base.errors import OutputError, Unavailable
 from nsyswrap.base.files import head, replacing, temporary_folder, write
 from nsyswrap.render.formats import csv, parquet
-from nsyswrap.reports import SUMMARIES
+from nsyswrap.reports import NSYS, SUMMARIES
 from nsyswrap.reports.nsys.cuda_gpu_kern_sum import SCHEMA as KERNELS
 from nsyswrap.reports.runs.combinations import MACHINE, combinations, key_of, runs_of, setup_of
 from nsyswrap.reports.runs.digest import CellRows, Kernel, reread
@@ -42,9 +42,11 @@ _AT_ONCE = 10_000  # rows of kernels.csv: writing a table has a cost for each of
 _FIRST_COLUMNS = f"{RUN.name},{LABEL.name},"  # how results.csv begins, the first file that is written
 
 
-# Without those that hold the rows of others, and one with several rows for each kernel.
-_LARGE = ("cuda_gpu_sum", "cuda_api_gpu_sum", "kernel_histogram")
-WRITTEN = tuple(name for name in SUMMARIES if name not in _LARGE)
+# The summaries of nsys, without those that hold the rows of others, and what they lack: making all of
+# nsyswrap takes as long again.
+_ROWS_OF_OTHERS = ("cuda_gpu_sum", "cuda_api_gpu_sum")
+_OWN = ("launch_overhead", "gpu_time")
+WRITTEN = tuple(name for name in SUMMARIES if name in {*NSYS, *_OWN} and name not in _ROWS_OF_OTHERS)
 
 
 class FileContents(NamedTuple):

@@ -26,6 +26,7 @@ from nsyswrap.base.run_folder import DIGEST, EXPORT, SPEC, STATUS, RunFolder
 from nsyswrap.cli import cli as nsyswrap
 from nsyswrap.cli import collect
 from nsyswrap.cli.batch_status import state_reader
+from nsyswrap.render.result_files import WRITTEN
 from nsyswrap.reports import SUMMARIES, find_report
 from nsyswrap.reports.runs import digest as digests
 from nsyswrap.reports.runs import gather
@@ -321,6 +322,12 @@ def test_only_the_summaries_that_are_asked_for(cli: Cli, tmp_path: Path) -> None
     assert cli("collect", "a.sqlite", "-r", "gpu_time,cuda_gpu_kern_sum").returncode == 0
     rows = rows_of(tmp_path / "nsyswrap-collected" / "summaries.csv")
     assert list(dict.fromkeys(row["report"] for row in rows)) == ["cuda_gpu_kern_sum", "gpu_time"]
+    written = []
+    for options in ((), ("-r", "all")):
+        assert cli("collect", "a.sqlite", *options).returncode == 0
+        written.append({row["report"] for row in rows_of(tmp_path / "nsyswrap-collected" / "summaries.csv")})
+    assert {"cuda_gpu_kern_sum", "gpu_time"} < written[0] <= set(WRITTEN)
+    assert {"cuda_gpu_sum", "diagnostics"} < written[1] - written[0]
     wrong = cli("collect", "a.sqlite", "-r", "cuda_gpu_trace")
     assert wrong.returncode == 2
     assert all(name in wrong.stderr for name in SUMMARIES)
