@@ -174,7 +174,7 @@ def command(
     \b
     The tables go into the folder of a single batch, or nsyswrap-collected/:
       results.csv, results.parquet   outcome, totals and answer of each run
-      summaries.csv                  each value of nsys' summaries and two more
+      summaries.csv                  each value of nsys' summaries and gpu_time
       kernels.csv                    kernels over all runs of a combination
     """  # noqa: D301 - click knows a list by the control character itself
     if block:

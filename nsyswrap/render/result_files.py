@@ -42,11 +42,10 @@ _AT_ONCE = 10_000  # rows of kernels.csv: writing a table has a cost for each of
 _FIRST_COLUMNS = f"{RUN.name},{LABEL.name},"  # how results.csv begins, the first file that is written
 
 
-# The summaries of nsys, without those that hold the rows of others, and what they lack: making all of
+# The summaries of nsys, without those that hold the rows of others, and how busy each GPU was. Making all of
 # nsyswrap takes as long again.
 _ROWS_OF_OTHERS = ("cuda_gpu_sum", "cuda_api_gpu_sum")
-_OWN = ("launch_overhead", "gpu_time")
-WRITTEN = tuple(name for name in SUMMARIES if name in {*NSYS, *_OWN} and name not in _ROWS_OF_OTHERS)
+WRITTEN = tuple(name for name in SUMMARIES if name in {*NSYS, "gpu_time"} and name not in _ROWS_OF_OTHERS)
 
 
 class FileContents(NamedTuple):

@@ -119,7 +119,7 @@ def test_runs_that_a_plan_left_out_later_do_not_count(cli: Cli, tmp_path: Path) 
 
 def test_recorded_runs_say_what_report_says(cli: Cli, tmp_path: Path) -> None:
     folders = [run_folder(name, tmp_path / "in") for name in DOZEN]
-    done = cli("collect", *folders, "-o", "out")
+    done = cli("collect", *folders, "-o", "out", "-r", "all")
     assert done.returncode == 0, done.stderr
     rows = rows_of(tmp_path / "out" / "results.csv")
     summaries = rows_of(tmp_path / "out" / "summaries.csv")

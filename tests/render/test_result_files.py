@@ -50,7 +50,7 @@ def test_summaries_as_parquet_have_the_values_of_the_csv(tmp_path: Path) -> None
     types = ["string", "int64", "string", "int64", "string", "double", "string"]
     assert list(map(str, table.schema.types)) == types
     capture = open_capture(tmp_path / "run0.sqlite")
-    for name in ("cuda_gpu_kern_sum", "gpu_time", "launch_overhead"):
+    for name in ("cuda_gpu_kern_sum", "gpu_time", "cuda_api_sum"):
         mine = [row for row in rows_read if (row["run"], row["report"]) == ("run0", name)]
         assert [(int(row["row"]), row["column"], row["value"] or row["text"]) for row in mine] == [
             (number, column, str(value))

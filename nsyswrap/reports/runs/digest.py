@@ -243,7 +243,8 @@ def write_lines(result: Digest, path: Path, kept: Path | None = None) -> None:
     head = result.totals, list(result.summaries), result.facts
     lines = "".join(map(_compact, (*head, result.kernels, *map(cell_rows, result.summaries.values()))))
     text = f"{_LINES.decode()}{sha256(lines.encode('utf-8', 'surrogateescape')).hexdigest()}\n{lines}"
-    RunFolder(path.parent).write(path.name, text)
+    with paths.writing(path):  # of this collect alone, which reads it later
+        path.write_text(text, encoding="utf-8", errors="surrogateescape", newline="\n")
     if kept:
         with suppress(OutputError, Unreadable):
             RunFolder(kept.parent).write(kept.name, text)
