@@ -379,11 +379,10 @@ def distinct(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         present = np.zeros(high - low + 1, dtype=bool)
         for first in range(0, len(values), PART):
             present[values[first : first + PART] - low] = True
-        number = np.cumsum(present)
-        number -= 1
-        return np.flatnonzero(present) + low, in_blocks(
-            {"": values}, lambda block: {"": number.take(block[""] - low)}
-        )[""]
+        known = present.nonzero()[0]
+        number = np.empty(len(present), np.int64)
+        number[known] = np.arange(len(known))
+        return known + low, in_blocks({"": values}, lambda block: {"": number.take(block[""] - low)})[""]
     return _few(values) or np.unique(values, return_inverse=True)
 
 
