@@ -84,6 +84,7 @@ _MOST_OUTLIERS = 0.25  # of the steps: more of them are no exception
 _WIDE = 5  # ratio of the upper to the lower quartile of steps that differ too much
 _MOST_TURNS, _ALIKE = 8, 1.25  # steps in a row, and that ratio of their sums: they only differ in turn
 _BREAK, _MOST_BREAKS = 20, 2  # times the median duration; more breaks than that are outliers
+_BREAKS_PART = 0.01  # of the time of all steps: shorter breaks part nothing
 _LOADING_PART = 0.1  # of the median step
 _MANY_LOADS = 0.25  # of the steps after the leading ones: then loading is no warm-up
 _LOOK_AHEAD = 2  # usual steps in a row that end the warm-up
@@ -436,11 +437,12 @@ def _trend(durations: NDArray[Any]) -> tuple[float, float] | None:
 
 
 def _between_breaks(occurrences: Occurrences, durations: NDArray[Any], warm_up: int) -> NDArray[Any]:
-    """Mark the steps after warm-up; if one or two breaks part them, the last of the longest runs."""
+    """Mark the steps after warm-up; if one or two long breaks part them, the last of the longest runs."""
     number = np.arange(len(durations))
     after = number >= warm_up
     breaks = np.flatnonzero(after & occurrences.differs & (durations > _BREAK * median(durations[after])))
-    if not 0 < len(breaks) <= _MOST_BREAKS:
+    is_long = durations[breaks].sum() > _BREAKS_PART * durations[after].sum()
+    if not (is_long and len(breaks) <= _MOST_BREAKS):
         return after
     edges = np.concatenate(([warm_up - 1], breaks, [len(number)]))
     longest = len(breaks) - int(np.diff(edges)[::-1].argmax())

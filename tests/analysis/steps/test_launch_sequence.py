@@ -91,6 +91,17 @@ def test_a_single_break_ends_the_steady_part(tmp_path: Path) -> None:
     assert (steps.warm_up, numbers(steps.outlier)) == (1, [])
 
 
+def test_a_break_that_is_short_beside_all_steps_ends_nothing(tmp_path: Path) -> None:
+    # A solver that prints for 25 steps' time, once in 3,000.
+    drawing = loop(1000)
+    drawing.kernels("other", 999 * LENGTH + 100)
+    for start in every(2000, 1025 * LENGTH):
+        drawing.kernels("abc", start)
+    steps = only(tmp_path, drawing)
+    assert (steps.warm_up, np.count_nonzero(steps.steady)) == (1, 2999)
+    assert numbers(steps.outlier) == [999]
+
+
 def test_of_equal_runs_the_later_one_is_steady(tmp_path: Path) -> None:
     drawing = loop(21)
     drawing.launch("other", 20 * LENGTH + 100)
