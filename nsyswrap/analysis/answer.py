@@ -340,7 +340,8 @@ def _outlier(process: JudgedProcess, number: int) -> Outlier:
 def _start_up(capture: Capture, process: JudgedProcess) -> StartUp:
     if process.steps.first or began_before(capture.whole):  # the start-up was not recorded
         return StartUp(0, 0)
-    starts = [process.steps.window[0], *(int(other.start_ns[0]) for other in process.steps.others)]
+    first = int(process.steps.start_ns[process.steps.warm_up])  # also if a break parts it from what is judged
+    starts = [first, *(int(other.start_ns[0]) for other in process.steps.others)]
     end = max(min(starts), 0)  # times count from the beginning of the recording on
     loads = loading(capture.whole, process.steps.global_pid).within(np.array([0]), np.array([end]))
     return StartUp(end, int(loads[0]))

@@ -577,27 +577,31 @@ _ALL = 1.05  # of the extra time: states that have more do not explain it
 
 
 def start_up_lines(answer: Answer) -> Iterator[AnswerLine]:
-    """Yield how long the start-up took, and which warm-up steps and how much GPU time are left out."""
+    """Yield how long the start-up took, and which steps and how much GPU time are left out."""
     if answer.steps is None or answer.start_up is None:
         return
-    start_up, warm_up = answer.start_up, answer.steps.warm_up
-    parts = [counted(warm_up, "warm-up steps")] if warm_up else []
-    if answer.steps.gpu_percent < _MOST_PERCENT:
-        parts.append(f"{whole_percent(100 - answer.steps.gpu_percent)} of GPU time")
+    start_up, steps = answer.start_up, answer.steps
+    parted = steps.total - steps.warm_up - steps.count
+    much = steps.gpu_percent < _MOST_PERCENT
+    share = [f"{whole_percent(100 - steps.gpu_percent)} of GPU time"] if much else []
+    parts = [counted(steps.warm_up, "warm-up steps")] if steps.warm_up else []
+    parts += [] if parted else share
     left_out = f"{', '.join(parts)} left out" if parts else ""
-    if not start_up.duration_ns:
-        if left_out:
-            yield AnswerLine(left_out, "fact")
-        return
-    first = f"step {answer.steps.first:,}" if answer.steps.first else "the first step"
-    first = "the loops" if any(loop.before for loop in answer.other_loops) else first
-    text = f"Start-up: {duration(start_up.duration_ns)} before {first}"
-    loading = ""
-    if start_up.loading_ns > _LOADING_PART * start_up.duration_ns:
-        loading = f", {duration(start_up.loading_ns)} of it loading modules"
-    end = f"; {left_out}" if left_out else ""
-    texts = [f"{text}{loading}{end}", f"{text}{loading.removesuffix(' modules')}{end}", f"{text}{end}"]
-    yield AnswerLine(first_fitting(texts, room("fact")), "fact")
+    if start_up.duration_ns:
+        first = f"step {steps.warm_up:,}" if steps.warm_up else "the first step"
+        first = "the loops" if any(loop.before for loop in answer.other_loops) else first
+        text = f"Start-up: {duration(start_up.duration_ns)} before {first}"
+        loading = ""
+        if start_up.loading_ns > _LOADING_PART * start_up.duration_ns:
+            loading = f", {duration(start_up.loading_ns)} of it loading modules"
+        end = f"; {left_out}" if left_out else ""
+        texts = [f"{text}{loading}{end}", f"{text}{loading.removesuffix(' modules')}{end}", f"{text}{end}"]
+        yield AnswerLine(first_fitting(texts, room("fact")), "fact")
+    elif left_out:
+        yield AnswerLine(left_out, "fact")
+    if parted:
+        beyond = f"{counted(parted, 'steps')} on the other side of a break"
+        yield AnswerLine(f"{', '.join([beyond, *share])} left out", "fact")
 
 
 def _repeated(count: int, label: LoopLabel) -> list[tuple[str, str]]:

@@ -227,6 +227,14 @@ def test_much_gpu_time_outside_of_the_steps_is_said(
     assert lines(capture, part)[4] == f"Start-up: 3.50 s before step 3{ends}"
 
 
+def test_steps_beyond_a_break_are_no_start_up(capture: CaptureReader) -> None:
+    later = answer(steps=steps(warm_up=1, first=21, total=51, gpu_percent=60.0))
+    assert lines(capture, later)[4:6] == [
+        "Start-up: 3.50 s before step 1, 150 ms of it loading; 1 warm-up step left out",
+        "20 steps on the other side of a break, 40 % of GPU time left out",
+    ]
+
+
 def test_steps_that_the_user_chose(capture: CaptureReader) -> None:
     chosen = answer(steps=steps(chosen=True, first=10, last=39, total=50), start_up=None)
     assert lines(capture, chosen)[0].startswith("GPU busy 15 % of steps 10 to 39: 30 x 'step', 2.00 ms each")
@@ -430,7 +438,7 @@ def test_another_loop_keeps_its_words_rather_than_its_report(capture: CaptureRea
 
 def test_the_start_up_of_several_loops_takes_one_line(capture: CaptureReader) -> None:
     loops = (OtherLoop(LoopLabel.of_range("eval"), 47, 12e6, 4.0, 3.0, before=True),)
-    shown = lines(capture, answer(other_loops=loops, steps=steps(warm_up=12, gpu_percent=68.0)))
+    shown = lines(capture, answer(other_loops=loops, steps=steps(warm_up=12, total=42, gpu_percent=68.0)))
     assert "Start-up: 3.50 s before the loops; 12 warm-up steps, 32 % of GPU time left out" in shown
 
 
