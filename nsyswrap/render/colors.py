@@ -58,6 +58,7 @@ KERNELS = {
     "norm": Style(GREEN, STRIPES),
     "softmax": Style(PURPLE, STRIPES),
     "communication": Style(VERMILION),
+    "fft": Style(GREEN, CROSS),
     "rng": Style(GOLD),
     "sort": Style(GOLD, STRIPES),
     "other": Style(GRAY),

@@ -19,8 +19,17 @@ from nsyswrap.analysis.names import call_class
 
 # What is looked for first, written here once more.
 COMPUTE = (
-    *("attention_kernel", "convolution_kernel", "copy_kernel", "elementwise_kernel", "gemm_kernel"),
-    *("norm_kernel", "reduce_kernel", "rng_kernel", "softmax_kernel", "sort_kernel", "other_kernel", "graph"),
+    *("attention_kernel", "convolution_kernel", "copy_kernel", "elementwise_kernel", "fft_kernel"),
+    *(
+        "gemm_kernel",
+        "norm_kernel",
+        "reduce_kernel",
+        "rng_kernel",
+        "softmax_kernel",
+        "sort_kernel",
+        "other_kernel",
+        "graph",
+    ),
 )
 BUSY = (*COMPUTE, "communication", "memcpy")
 DOING = ("profiler", "load", "allocate", "synchronise", "launch", "copy", "call", "host")

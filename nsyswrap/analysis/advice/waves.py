@@ -27,7 +27,7 @@ from nsyswrap.capture.intervals import NOTHING
 from nsyswrap.capture.stream import looked_up
 
 PRODUCTS = ("gemm", "convolution", "attention")
-_COMPUTING = (*PRODUCTS, OTHER)  # classes of kernels that memory need not limit
+_COMPUTING = (*PRODUCTS, "fft", OTHER)  # classes of kernels that memory need not limit
 # What distributes its blocks itself, and what memory limits: gemv, and kernels of PyTorch and CUB.
 _WITHOUT_WAVES = re.compile(r"persistent|stream_?k|gemv|at::native|\bcub::|thrust::", re.IGNORECASE)
 _MOST = 0.9  # of the multiprocessors: products with more blocks leave the others idle on purpose

@@ -200,6 +200,8 @@ RULES: tuple[tuple[str, str], ...] = (
         "convolution",
         r"^xmma_cudnn::|^cudnn::cnn::|^fft2d_[rc]2[rc]_|^cutlass\w*::Kernel2?<cutlass\w*::conv::|(?<![a-z])[hs]\d*cudnn_",
     ),
+    # cuFFT, older versions of which have spRadix0064B::kernel1Mem, and VkFFT.
+    ("fft", IN + r"(?:(?<![A-Za-z\d])fft(?![a-z])|(?<![A-Za-z])[sd]p(?:Radix|Vector)\d|VkFFT)"),
     # cuBLAS, cuBLASLt, CUTLASS and kernels named like theirs, with prologues and epilogues of the product.
     ("gemm", r"^nvjet_|^bmm_[A-Z]|^marlin\w*::Marlin|^fused_moe_kernel|" + _in_word("cutlass_", "gemm")),
     ("gemm", IN + r"(?i:gemm|gemv|matmul|splitKreduce)"),

@@ -17,7 +17,9 @@ from nsyswrap.analysis.kernel_names.classes import (
     check_levels,
     classify,
     each_value_type,
+    is_number,
     parse,
+    plain,
     pytorch,
     short_type,
     triton,
@@ -85,6 +87,13 @@ def convolution(name: str) -> str | None:
     return _text("convolution", way[0].lower() if way else "", said.input_type, said.tile)
 
 
+def fft(kernel: Name) -> str | None:
+    """Return ``fft vector c2r 1024``: how cuFFT computes it, and the length."""
+    length = next(map(plain, kernel.arguments), "")
+    words = [word for word in kernel.base.split("_") if word != "fft"]
+    return _text("fft", *words, length) if is_number(length) else None
+
+
 def _text(*parts: str) -> str:
     return " ".join(part for part in parts if part)
 
@@ -140,6 +149,7 @@ def _short_names(name: str, kernel: Name) -> Iterator[str | None]:
     yield f"nccl {match[1].replace('_', ' ')}" if match else None
     yield gemm(name, kernel) if classify(name) == "gemm" else None
     yield convolution(name) if classify(name) == "convolution" else None
+    yield fft(kernel) if classify(name) == "fft" else None
     yield _attention(name, kernel)
     match = _THRUST.search(name) if "_kernel_agent<" in name else None
     yield f"{classify(name)} thrust {match[1]}" if match else None

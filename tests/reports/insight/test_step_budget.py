@@ -132,7 +132,7 @@ def test_each_state_and_mark_is_among_what_is_drawn(tmp_path: Path) -> None:
     never = {column for column in rows[0] if not any(row[column] for row in rows)} - set(GIL)
     # These differ from other classes of kernels in their names alone.
     assert never == {f"{kind}_kernel_ns" for kind in ("attention", "convolution", "copy", "elementwise")} | {
-        f"{kind}_kernel_ns" for kind in ("norm", "reduce", "rng", "sort")
+        f"{kind}_kernel_ns" for kind in ("fft", "norm", "reduce", "rng", "sort")
     }
     assert {row["mark"] for row in rows} == {None, "warm-up", "outlier"}
     assert {row["row"] for row in rows} == {"capture", "steady part", "median step", "step"}
