@@ -569,6 +569,7 @@ def _by_rank(title: str, ranks: Sequence[RankShare], percents: Sequence[float]) 
 
 _LOADING_PART = 0.01  # of the start-up: less loading is not said
 _MOST_PERCENT = 90  # of the GPU time: what is left is not said
+_MOST_PARTED = 0.1  # of the steps: fewer on the other side of a break are not said
 _MOST_LOOPS = 3  # beside the one that is judged
 _FEW = 5  # outliers that are listed by number
 _FIRST = 3  # numbers of many outliers
@@ -582,10 +583,9 @@ def start_up_lines(answer: Answer) -> Iterator[AnswerLine]:
         return
     start_up, steps = answer.start_up, answer.steps
     parted = steps.total - steps.warm_up - steps.count
-    much = steps.gpu_percent < _MOST_PERCENT
-    share = [f"{whole_percent(100 - steps.gpu_percent)} of GPU time"] if much else []
     parts = [counted(steps.warm_up, "warm-up steps")] if steps.warm_up else []
-    parts += [] if parted else share
+    if steps.gpu_percent < _MOST_PERCENT:
+        parts.append(f"{whole_percent(100 - steps.gpu_percent)} of GPU time")
     left_out = f"{', '.join(parts)} left out" if parts else ""
     if start_up.duration_ns:
         first = f"step {steps.warm_up:,}" if steps.warm_up else "the first step"
@@ -599,9 +599,8 @@ def start_up_lines(answer: Answer) -> Iterator[AnswerLine]:
         yield AnswerLine(first_fitting(texts, room("fact")), "fact")
     elif left_out:
         yield AnswerLine(left_out, "fact")
-    if parted:
-        beyond = f"{counted(parted, 'steps')} on the other side of a break"
-        yield AnswerLine(f"{', '.join([beyond, *share])} left out", "fact")
+    if parted > _MOST_PARTED * steps.total:
+        yield AnswerLine(f"{counted(parted, 'steps')} on the other side of a break left out", "fact")
 
 
 def _repeated(count: int, label: LoopLabel) -> list[tuple[str, str]]:
