@@ -144,12 +144,14 @@ class Digest:
     nsyswrap: str = ""
 
 
-def digest(path: Path, reports: Collection[str] = SUMMARIES) -> Digest:
+def digest(path: Path, reports: Collection[str] = SUMMARIES, *, identified: bool = True) -> Digest:
     """Digest a .sqlite, a .nsys-rep or a run folder, with the rows of these reports.
 
-    Raises CaptureError if it cannot be read.
+    ``identified``: with the identity of the capture, which only stored digests need. Raises CaptureError if
+    it cannot be read.
     """
-    source = identity_of(path)  # before it is read: one that changes meanwhile is digested again
+    # Before it is read: one that changes meanwhile is digested again.
+    source = identity_of(path) if identified else None
     capture = open_capture(path)
     wanted = [find_report(name) for name in SUMMARIES if name in reports or name == _OF_TOTALS]
     made = [report for report in wanted if not report.lacks(capture)]

@@ -127,7 +127,7 @@ def _digest_totals(task: Task) -> DigestTotals:
     try:
         if task.ranks:
             return DigestTotals(None, compared=rank_digest(task.ranks))
-        result = digest(task.capture, task.reports)
+        result = digest(task.capture, task.reports, identified=not task.in_lines)
         if task.in_lines:
             write_lines(result, task.target, task.kept)
         else:

@@ -27,11 +27,11 @@ def tasks(folder: Path, count: int) -> list[Task]:
     return [Task(i, capture, folder / f"{i}.json") for i, capture in enumerate(captures)]
 
 
-def failing_at(number: int, how: Callable[[], object]) -> Callable[[Path, Collection[str]], Digest]:
-    def digest_or_fail(path: Path, reports: Collection[str]) -> Digest:
+def failing_at(number: int, how: Callable[[], object]) -> Callable[..., Digest]:
+    def digest_or_fail(path: Path, reports: Collection[str], **options: bool) -> Digest:
         if path.stem == str(number):
             how()
-        return digest(path, reports)
+        return digest(path, reports, **options)
 
     return digest_or_fail
 
