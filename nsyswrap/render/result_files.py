@@ -42,8 +42,8 @@ _AT_ONCE = 10_000  # rows of kernels.csv: writing a table has a cost for each of
 _FIRST_COLUMNS = f"{RUN.name},{LABEL.name},"  # how results.csv begins, the first file that is written
 
 
-# The summaries of nsys, without those that hold the rows of others, and how busy each GPU was. Making all of
-# nsyswrap takes as long again.
+# The summaries of nsys, without those that hold the rows of others, and how busy each GPU was. Making the
+# others of nsyswrap takes as long again.
 _ROWS_OF_OTHERS = ("cuda_gpu_sum", "cuda_api_gpu_sum")
 WRITTEN = tuple(name for name in SUMMARIES if name in {*NSYS, "gpu_time"} and name not in _ROWS_OF_OTHERS)
 

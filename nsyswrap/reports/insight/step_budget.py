@@ -255,7 +255,7 @@ def _shares(spent: Mapping[str, int], texts: Mapping[str, str], total: int) -> s
     return f": {', '.join(parts)}" if parts else ""
 
 
-_TITLES = {"gemm": "GEMM", "rng": "RNG"}
+_TITLES = {"fft": "FFT", "gemm": "GEMM", "rng": "RNG"}
 
 
 def _class_column(state: str) -> Column:
