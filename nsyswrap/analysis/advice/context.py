@@ -321,8 +321,11 @@ def _launch_call_ns(context: AdviceContext) -> float:
     return float(np.median((api["end_ns"] - api["start_ns"])[calls]))
 
 
-def loads_in_gaps(context: AdviceContext) -> NDArray[Any]:
-    """Return the number of calls in each gap with which its thread loaded a module or library."""
+def loads_in_gaps(context: AdviceContext, behind: float = 0.0) -> NDArray[Any]:
+    """Return the number of calls in each gap with which its thread loaded a module or library.
+
+    Those ``behind`` it, within that share of its length, count too.
+    """
     gaps, whole = context.gaps, context.capture.whole
     loads = np.zeros(len(gaps), np.int64)
     if not whole.has("api"):
@@ -332,5 +335,6 @@ def loads_in_gaps(context: AdviceContext) -> NDArray[Any]:
     start, caller = (api[field][calls] for field in ("start_ns", "global_tid"))
     for thread in ascending(caller).tolist():
         mine, times = gaps.thread == thread, np.sort(start[caller == thread])
-        loads[mine] = np.searchsorted(times, gaps.end_ns[mine]) - np.searchsorted(times, gaps.start_ns[mine])
+        end_ns = gaps.end_ns[mine] + (behind * gaps.duration_ns[mine]).astype(np.int64)
+        loads[mine] = np.searchsorted(times, end_ns) - np.searchsorted(times, gaps.start_ns[mine])
     return loads

@@ -32,6 +32,7 @@ _EVERY = 0.75  # waits per kernel
 _MOST = 0.5  # of the host time
 _CALLS = ("launch", "copy", "call", "synchronise")
 _FEW = 0.25  # of the steps
+_SOON = 0.05  # of a gap: a load within that time behind it is what the host prepared
 _LONG = 10  # times the median gap: it says little of what takes the time
 _BOUND = 0.25  # of the time: from there on, it is what bounds the program
 # Calls that wait for another thread, process or device, or for time to pass.
@@ -132,14 +133,14 @@ def _longest(context: AdviceContext, gaps: NDArray[Any]) -> dict[str, Any]:
 
 
 def _long_ones(context: AdviceContext, gaps: NDArray[Any]) -> dict[str, Any]:
-    """Return the host time of gaps with loading calls, or of a few long ones, if it is most; not of steps.
+    """Return the host time of gaps before loading calls, or of a few long ones, if it is most; not of steps.
 
-    A compiler in the program or in a library comes before such a call.
+    A compiler in the program or in a library comes before such a call. XLA's clears buffers in between.
     """
     if context.judged.steps.has_steady:
         return {}
     host = np.where(gaps, context.gaps.parts["host"], 0)
-    loading = int(host[loads_in_gaps(context) > 0].sum())
+    loading = int(host[loads_in_gaps(context, _SOON) > 0].sum())
     if 2 * loading > host.sum():
         return {"before_loading_ns": loading}
     ordered = np.sort(host)[::-1]

@@ -74,12 +74,16 @@ def test_the_gpu_waits_for_host_code(tmp_path: Path) -> None:
     assert one.numbers == {"steps": 3, "bounds": True, "gaps": 3, "median_ns": 390.0, "idle_ns": 1170}
 
 
-def gaps_of(lengths: list[int], loads: tuple[int, ...] = ()) -> list[Row]:
-    """Kernels of 100 ns, each after host code of such a length; before some of them a module is loaded."""
+def gaps_of(lengths: list[int], loads: tuple[int, ...] = (), *, behind: int = 0) -> list[Row]:
+    """Kernels of 100 ns, each after host code of such a length; before some of them a module is loaded.
+
+    ``behind``: so many ns after the kernel begins, as XLA's compiler clears a buffer before it loads.
+    """
     rows, now = [], 0
     for number, length in enumerate(lengths):
         now += length
-        rows += [call("cuModuleLoadData", now - 1, now)] if number in loads else []
+        load = now + (4 + behind if behind else -1)
+        rows += [call("cuModuleLoadData", load, load + 1)] if number in loads else []
         rows += [call("cudaLaunchKernel", now, now + 2, number + 1)]
         rows += [kernel(f"k{number % 7 * number}", now + 4, now + 104, number + 1)]
         now += 104
@@ -100,6 +104,14 @@ def test_gaps_without_steps_are_described_by_what_takes_the_time(
 ) -> None:
     one = findings_of(new(tmp_path, *gaps_of(lengths, loads)))["host_bound"]
     assert words(one).what == f"Host-bound: host code leaves the GPU idle, {what}"
+
+
+@pytest.mark.parametrize(
+    ("behind", "what"), [(90, "10.0 µs of it before modules load"), (290, "half of it in 2 gaps over 300 ns")]
+)
+def test_a_load_soon_after_host_code_is_what_it_made(behind: int, what: str, tmp_path: Path) -> None:
+    rows = gaps_of([300] * 30 + [5000, 5000, 300], (30, 31), behind=behind)
+    assert words(findings_of(new(tmp_path, *rows))["host_bound"]).what.endswith(what)
 
 
 @pytest.mark.parametrize(("host", "expected"), [(49, {}), (50, {"host_bound": 150})])
