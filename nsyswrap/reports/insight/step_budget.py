@@ -256,6 +256,7 @@ def _shares(spent: Mapping[str, int], texts: Mapping[str, str], total: int) -> s
 
 
 _TITLES = {"fft": "FFT", "gemm": "GEMM", "rng": "RNG"}
+_LATER = ("fft_kernel",)  # columns that came later are the last ones
 
 
 def _class_column(state: str) -> Column:
@@ -316,7 +317,7 @@ SCHEMA = Schema(
     Column("duration_ns", "Duration", "from the end of the step before to its own", -1),
     Column("busy_ns", "Busy", "time with at least one operation of the process on the device", -1),
     Column("compute_ns", "Compute", "time with a kernel or graph that does not communicate", 1),
-    *(_class_column(state) for state in COMPUTE),
+    *(_class_column(state) for state in COMPUTE if state not in _LATER),
     Column(STATE_COLUMNS[COMMUNICATION], "Exposed Comm", "communication kernels without compute", 1),
     Column(STATE_COLUMNS[MEMCPY], "Exposed Copy", "copies, memsets or migrations without a kernel", 1),
     Column("idle_ns", "Idle", "time without any operation of the process on the device", -1),
@@ -333,6 +334,7 @@ SCHEMA = Schema(
     *(_gil_column(state, *texts) for state, texts in _GIL_TEXTS.items()),
     Column("host_window_ns", "Host", "the step's window on the host, up to the start of the next one"),
     Column("runs_ahead_ns", "Runs Ahead By", "from the end of this window until the GPU work is done"),
+    *map(_class_column, _LATER),
 )
 
 REPORT = Report(SCHEMA, needs=(KINDS,), compute=compute, reads=READS, conclude=conclude, judges_steps=True)
