@@ -27,7 +27,6 @@ from nsyswrap.base.text import counted
 from nsyswrap.cli.output import note, progress_line
 from nsyswrap.record.batch.executors import Blocks, find_executor
 from nsyswrap.record.batch.folder import open_batch
-from nsyswrap.reports import SUMMARIES
 from nsyswrap.reports.runs import gather
 from nsyswrap.reports.runs.digest import RankDigest
 
@@ -119,7 +118,7 @@ class ExecutorDigests:
         else:
             name = hashlib.sha256("\n".join(captures).encode("utf-8", "surrogateescape")).hexdigest()[:24]
             target = self.folder / f"{name}.json"
-        return replace(task, target=target, in_lines=False, reports=SUMMARIES)
+        return replace(task, target=target, in_lines=False)
 
     def _unfinished(self, tasks: Sequence[gather.Task]) -> list[gather.Task]:
         return [task for task in tasks if not self._finished(task)]

@@ -311,10 +311,10 @@ def test_a_digest_is_kept_until_a_file_changes(tmp_path: Path, monkeypatch: pyte
     gather.prune()
     assert not list((tmp_path / "cache").rglob("*.json"))
     (tmp_path / "b" / "loose.sqlite-wal").write_bytes(b"changes that are not in the file yet")
-    assert gather.place_of(tmp_path / "b" / "loose.sqlite") is None
-    assert gather.place_of(folder)
+    assert gather.place_of(tmp_path / "b" / "loose.sqlite", SUMMARIES) is None
+    assert gather.place_of(folder, SUMMARIES)
     monkeypatch.setattr(gather, "names_code", lambda: False)
-    assert gather.place_of(folder) is None
+    assert gather.place_of(folder, SUMMARIES) is None
 
 
 def test_only_the_summaries_that_are_asked_for(cli: Cli, tmp_path: Path) -> None:

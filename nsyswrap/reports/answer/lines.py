@@ -569,7 +569,7 @@ def _by_rank(title: str, ranks: Sequence[RankShare], percents: Sequence[float]) 
 
 _LOADING_PART = 0.01  # of the start-up: less loading is not said
 _MOST_PERCENT = 90  # of the GPU time: what is left is not said
-_MOST_PARTED = 0.1  # of the steps: fewer on the other side of a break are not said
+_MOST_PARTED = 0.1  # of the steps: fewer that other work parts from those judged are not said
 _MOST_LOOPS = 3  # beside the one that is judged
 _FEW = 5  # outliers that are listed by number
 _FIRST = 3  # numbers of many outliers
@@ -600,7 +600,8 @@ def start_up_lines(answer: Answer) -> Iterator[AnswerLine]:
     elif left_out:
         yield AnswerLine(left_out, "fact")
     if parted > _MOST_PARTED * steps.total:
-        yield AnswerLine(f"{counted(parted, 'steps')} on the other side of a break left out", "fact")
+        text = f"{counted(parted, 'steps')} left out: other work lies between them and those judged"
+        yield AnswerLine(text, "fact")
 
 
 def _repeated(count: int, label: LoopLabel) -> list[tuple[str, str]]:

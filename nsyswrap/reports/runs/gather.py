@@ -316,7 +316,7 @@ def _in_order(reports: frozenset[str]) -> tuple[str, ...]:
 # by a version that does not name its code, such as a checkout with changes: its figures could be old ones.
 
 
-def place_of(capture: Path, reports: Sequence[str] = SUMMARIES) -> Path | None:
+def place_of(capture: Path, reports: Sequence[str]) -> Path | None:
     """Return the file for the digest of a .sqlite or a run folder; None if it cannot be kept.
 
     The name stands for its reports and for all files that it is made of, as they are now.

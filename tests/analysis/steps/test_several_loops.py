@@ -225,6 +225,19 @@ def test_start_up_counts_from_the_beginning_of_the_recording(tmp_path: Path) -> 
     assert answer.start_up.duration_ns == 11 * LENGTH  # the first step is warm-up
 
 
+def test_start_up_ends_before_steps_that_other_work_parts_from_those_judged(tmp_path: Path) -> None:
+    drawing = Drawing()
+    for start in (*every(20, 10 * LENGTH), *every(30, 80 * LENGTH)):
+        drawing.kernels("abc", start)
+    drawing.kernels("other", 29 * LENGTH + 100)
+    answer = answer_of(opened(tmp_path, *drawing.rows))
+    assert answer.steps is not None
+    assert answer.start_up is not None
+    assert (answer.steps.first, answer.steps.count) == (20, 30)
+    assert answer.start_up.duration_ns == 11 * LENGTH
+    assert str(list(start_up_lines(answer))[-1]).startswith("19 steps left out: other work lies between")
+
+
 def test_a_program_that_ran_before_its_recording_has_no_start_up(tmp_path: Path) -> None:
     drawing = Drawing()
     for start in every(30, 10 * LENGTH):
