@@ -107,7 +107,7 @@ class Export:
             db = read_only(self.file)
         opened.callback(db.close)
         # Kernel names can contain bytes that are not UTF-8; escapes keep different names different.
-        db.text_factory = lambda raw: raw.decode("utf-8", "backslashreplace")
+        db.text_factory = partial(str, encoding="utf-8", errors="backslashreplace")
         self._db = db
         with self._damage_named():
             plain, self.unusual = tables_of(self._db)

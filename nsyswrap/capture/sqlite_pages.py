@@ -171,7 +171,7 @@ def _read(  # noqa: PLR0913, PLR0917 - one way for both
     row_ends = np.cumsum(leaves.rows)
     count = int(row_ends[-1])
     checked = random.Random(table).sample(range(count), min(_CHECKED_ROWS, count))  # noqa: S311 - a sample, no secret
-    decoded: dict[int, list[int]] = {}
+    decoded: dict[int, list[int]] = {}  # by rowid
 
     def block(span: slice) -> T:
         rows = slice(int(row_ends[span.start] - leaves.rows[span.start]), int(row_ends[span.stop - 1]))
@@ -182,7 +182,11 @@ def _read(  # noqa: PLR0913, PLR0917 - one way for both
         read_integers(pages, {indexes[name]: values for name, values in columns.items()})
         for row in checked:
             if rows.start <= row < rows.stop:
-                decoded[row] = [int(columns[name][row - rows.start]) for name in names]
+                leaf = int(np.searchsorted(row_ends, row, "right"))
+                start = int(pages.starts[leaf - span.start])
+                page = pages.data[start : start + file.page_bytes].tobytes()
+                number = rowid(page, row - int(row_ends[leaf] - leaves.rows[leaf]))
+                decoded[number] = [int(columns[name][row - rows.start]) for name in names]
         return work(columns)
 
     size, total = max(1, _BLOCK_BYTES // file.page_bytes), len(leaves.numbers)
@@ -191,13 +195,10 @@ def _read(  # noqa: PLR0913, PLR0917 - one way for both
         np.empty(_KEPT_BYTES, np.uint8)  # once it is freed, glibc does not return smaller pieces one by one
     yield from in_threads(block, blocks, _THREADS, _FEW_BLOCKS)
     # Some rows are compared with SQLite's.
-    sql = statement("SELECT {columns} FROM {table} WHERE _rowid_ = ?", columns=names, table=table)
-    for row, row_values in decoded.items():
-        leaf = int(np.searchsorted(row_ends, row, "right"))
-        slot = row - int(row_ends[leaf] - leaves.rows[leaf])
-        values = file.db.execute(sql, (rowid(file.pages(int(leaves.numbers[leaf])), slot),)).fetchone()
-        if [MISSING if value is None else value for value in values or ()] != row_values:
-            raise NotPlain("other values than SQLite finds")
+    sql = statement("SELECT _rowid_, {columns} FROM {table} WHERE _rowid_ IN ", columns=names, table=table)
+    found = file.db.execute(f"{sql}({', '.join(map(str, decoded))})")
+    if {row: [MISSING if value is None else value for value in values] for row, *values in found} != decoded:
+        raise NotPlain("other values than SQLite finds")
 
 
 def _column_indexes(db: sqlite3.Connection, table: str, names: Sequence[str]) -> dict[str, int]:
