@@ -349,10 +349,6 @@ def _start_up(capture: Capture, process: JudgedProcess) -> StartUp:
 
 def withheld_because(capture: Capture) -> Finding | None:
     """Return why no verdict can be given: events are missing, or times contradict each other."""
-    return None if capture.facts else _withheld_because(capture)  # a doubtful capture has no facts
-
-
-def _withheld_because(capture: Capture) -> Finding | None:
     losses = [diagnostic.text for diagnostic in capture.diagnostics if diagnostic.loss]
     operations = gpu_operations_of(capture.whole)
     if (losses or len(operations)) and lacks_kernels(capture.whole):

@@ -483,8 +483,6 @@ def _closing_cause(whole: Capture, operations: GpuOperations, after: NDArray[Any
 @per_capture
 def longest_latency(whole: Capture) -> float:
     """Return the longest time from a call's return to its operation that is the launch itself, in ns."""
-    if whole.facts:
-        return whole.facts.longest_latency_ns
     launches = launches_of(whole)
     latency_ns = launches.latency_ns.compress(launches.uncontended & ~launches.first)
     if not len(latency_ns):

@@ -28,7 +28,7 @@ from nsyswrap.capture.export import EXACT
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import NAMED, SPANS
 from nsyswrap.capture.selection import select
-from nsyswrap.capture.stream import narrow
+from nsyswrap.capture.stream import narrow, one_of
 
 # The fields that launches and the gaps between operations are computed from, by kind of event.
 READS = {
@@ -150,7 +150,7 @@ def calls_selected(capture: Capture, calls: NDArray[Any]) -> NDArray[Any]:
 
 def _all_launches(capture: Capture) -> Launches:
     operations = gpu_operations_of(capture)
-    graphs = _graphs(capture, operations)
+    graphs = graphs_of(capture, operations)
     launching = (operations.kind == KINDS.index(KERNEL)) | (graphs != MISSING)
     rows = np.flatnonzero(launching & (operations.call >= 0)).astype(np.int32)
     calls, codes = distinct(operations.call[rows])
@@ -166,13 +166,16 @@ def _all_launches(capture: Capture) -> Launches:
     del end
     graphs = graphs[operation]
     name, names, first = _names(capture, operations.of(operation), graphs, start)
+    if capture.is_near:
+        firsts = np.flatnonzero(first)
+        first[firsts] = ~_launched_earlier(capture, operations.of(operation[firsts]), graphs[firsts])
     del graphs
     launches = Launches(
         call=calls,
         operation=operation,
         name=name.astype(np.int32),
         names=names,
-        first=np.isin(calls, capture.facts.first_calls) if capture.facts else first,
+        first=first,
         start_ns=start,
         narrow_api_ns=api_ns,
         narrow_latency_ns=narrow(operations.start_ns[operation] - start),
@@ -192,7 +195,7 @@ def _sums(codes: NDArray[Any], durations: NDArray[Any], calls: int) -> NDArray[A
     return np.bincount(codes, durations, calls).astype(np.int64)
 
 
-def _graphs(capture: Capture, operations: GpuOperations) -> NDArray[Any]:
+def graphs_of(capture: Capture, operations: GpuOperations) -> NDArray[Any]:
     """Return the id of the graph of each operation that is a graph or a node of one; MISSING for others."""
     ids = np.full(len(operations), MISSING)
     for number, kind in enumerate(KINDS):
@@ -237,6 +240,28 @@ def _names(
     first = np.zeros(len(start), dtype=bool)
     first[earliest] = True
     return name, names, first
+
+
+def _launched_earlier(near: Capture, operations: GpuOperations, graphs: NDArray[Any]) -> NDArray[np.bool_]:
+    """Mark the operations whose kernel or graph was launched before what is here of a large capture."""
+    marks = np.zeros(len(operations), dtype=bool)
+    for rows, kinds in ((graphs == MISSING, (KERNEL,)), (graphs != MISSING, KINDS)):
+        mine = operations.of(np.flatnonzero(rows))
+        number = graphs[rows] if kinds is KINDS else near.columns(KERNEL, "name")["name"][mine.row]
+        pairs = list(zip(mine.global_pid.tolist(), number.tolist(), strict=True))
+        unseen = set(pairs)
+        for kind in filter(near.recorded.has, kinds if unseen else ()):
+            fields = "global_pid", graph_field(kind), *(("name",) if kinds is not KINDS else ())
+            blocks = near.beyond(kind, *fields)
+            while unseen and (block := next(blocks, None)):
+                process, of_graph = block["global_pid"], graph_ids(kind, block[graph_field(kind)])
+                known = block.get("name", of_graph)
+                alike = (of_graph == MISSING) == (kinds is not KINDS)
+                here = np.flatnonzero(alike & one_of(known, {number for _, number in unseen}))
+                _, keys = group_keys(process[here], known[here])
+                unseen -= set(zip(*(key.tolist() for key in keys), strict=True))
+        marks[rows] = [pair not in unseen for pair in pairs]
+    return marks
 
 
 def _kernel_names(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import PurePath
 
+from nsyswrap.analysis.arrays.groups import ascending
 from nsyswrap.analysis.gpu_operations import KERNEL
 from nsyswrap.analysis.names import full_names
 from nsyswrap.analysis.nvtx_ranges import domain_names
@@ -32,24 +34,35 @@ _OPENACC = re.compile(r"_\d+_gpu(?:__red)?$|^nvkernel_|\$_omp_fn\$\d+$")
 @per_capture
 def framework_of(whole: Capture) -> str:
     """Return the one of FRAMEWORKS that launched kernels of a capture; empty without one."""
-    if whole.facts:
-        return whole.facts.framework
-    names = full_names(whole)[1] if whole.has(KERNEL) else []
+    found = _framework(full_names(whole)[1]) if whole.has(KERNEL) else ""
+    return found or (_framework(_kernel_names(whole)) if whole.is_near else "")
+
+
+def _framework(names: Sequence[str]) -> str:
     patterns = {PYTORCH: _PYTORCH, JAX: _JAX}
     return next((name for name, one in patterns.items() if any(map(one.search, names))), "")
 
 
 @per_capture
+def _kernel_names(whole: Capture) -> list[str]:
+    """Return the full names of all kernels that were recorded."""
+    if not whole.has(KERNEL):
+        return []
+    if not whole.is_near:
+        return full_names(whole)[1]
+    ids = whole.recorded.stream(KERNEL, ("name",), lambda block: {"": ascending(block["name"])})[""]
+    return [text or "" for text in whole.texts(ascending(ids))]
+
+
+@per_capture
 def language_of(whole: Capture) -> str:
     """Return the one of LANGUAGES that a program is written with, by its kernels, ranges and command."""
-    if whole.facts:
-        return whole.facts.language
     framework = framework_of(whole)
     if framework:
         return framework
     if whole.has("nvtx") and XLA_DOMAIN in domain_names(whole):
         return JAX
-    names = full_names(whole)[1] if whole.has(KERNEL) else []
+    names = _kernel_names(whole)
     if any(map(_CUPY.search, names)):
         return CUPY
     if whole.has("openacc") or any(map(_OPENACC.search, names)):

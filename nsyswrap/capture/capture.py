@@ -52,10 +52,8 @@ if TYPE_CHECKING:
     from nsyswrap.capture.export import Export
     from nsyswrap.capture.info import Diagnostic, Info
     from nsyswrap.capture.intervals import Window
-    from nsyswrap.capture.nearby import WholeFacts
     from nsyswrap.capture.schema import FieldKind
     from nsyswrap.capture.selection import KernelNames
-    from nsyswrap.capture.stored_times import StoredFile
 
     Source = tuple[str, FieldKind] | None
 
@@ -167,22 +165,26 @@ class Capture:
         """Return this view with what its selection left to the reports decided, so that all tables agree."""
         return self.viewed(selection=self.view.selection.decided(as_nsys=as_nsys))
 
-    def nearby(self, rows: Mapping[str, NDArray[Any]], facts: WholeFacts) -> Self:
+    def nearby(self, rows: Mapping[str, NDArray[Any]], times: tuple[int, int]) -> Self:
         """Return this view of an export that has only these rows of some tables, see ``nearby``."""
         other = object.__new__(type(self))
         other.path, other.source = self.path, self.source
-        other._open(cast("Export", nearby.NearbyExport(self.original, rows, facts)), self.view)
+        other._open(cast("Export", nearby.NearbyExport(self.whole, rows, times)), self.view)
         return other
 
     @property
-    def stored_facts(self) -> StoredFile | None:
-        """Where facts of the whole capture are stored; None for a small one."""
-        return self.original.stored_facts(schema.events("kernel").table)
+    def recorded(self) -> Self:
+        """The whole with all that was recorded: another one where only what lies near a window is here."""
+        return getattr(self._export, "recorded", self.whole)
+
+    def beyond(self, kind: str, *fields: str, later: bool = False) -> Iterator[Columns]:
+        """Yield fields of events that lie beyond what is here of ``recorded``, see ``nearby``."""
+        return cast("nearby.NearbyExport", self._export).beyond(kind, *fields, later=later)
 
     @property
-    def facts(self) -> WholeFacts | None:
-        """What is known of the whole capture where only what lies near a window is here; else None."""
-        return getattr(self._export, "facts", None)
+    def is_near(self) -> bool:
+        """Whether only what lies near a window is here."""
+        return hasattr(self._export, "recorded")
 
     @contextmanager
     def exact(self) -> Iterator[None]:
@@ -450,6 +452,12 @@ class Capture:
         wanted = (("pid", "int"), ("cudaId", "int"), ("gpuId", "int"))
         rows = self._export.select(schema.CUDA_DEVICES, *wanted, required=False)  # type: ignore[arg-type]
         return {(pid, device): gpu for pid, device, gpu in rows if gpu is not None}
+
+    @cached_property
+    def contexts(self) -> set[tuple[int, int]]:
+        """Return the process id and the device id of each CUDA context; empty if nsys did not store them."""
+        wanted = (("processId", "int"), ("deviceId", "int"))
+        return {*self._export.select(schema.CUDA_CONTEXTS, *wanted, required=False)}  # type: ignore[arg-type]
 
     @cached_property
     def process_names(self) -> dict[int, str]:

@@ -47,7 +47,6 @@ from nsyswrap.base.sqlite import (
     statement,
     tables_of,
 )
-from nsyswrap.base.version import names_code, version
 from nsyswrap.capture.schema import CAPTURE_MARKS, NSYS_TABLE, STRINGS, FieldKind, Wanted
 from nsyswrap.capture.sqlite_pages import (
     Leaves,
@@ -59,7 +58,7 @@ from nsyswrap.capture.sqlite_pages import (
     stream_columns,
 )
 from nsyswrap.capture.sqlite_records import NotPlain
-from nsyswrap.capture.stored_times import StoredFile, StoredTimes
+from nsyswrap.capture.stored_times import StoredTimes
 from nsyswrap.capture.stream import Columns, Extremes, in_blocks, joined, noting
 
 T = TypeVar("T")
@@ -189,18 +188,10 @@ class Export:
         """Return where the times of a table are stored; nowhere for a folder, which has no pages."""
         return StoredTimes(getattr(self, "pages", None), table, self._leaves.get(table))
 
-    def stored_facts(self, table: str) -> StoredFile | None:
-        """Return where facts of the whole export are stored, see ``nearby``.
-
-        None if this table is small, for a file that was changed just now, and for a folder. None either if
-        the version stands for no one state of the code: the rules behind the facts could be others.
-        """
-        pages = getattr(self, "pages", None)
-        is_large = pages and self.leaves(table) is not None and self.stored(table).is_large
-        if not (is_large and names_code()):
-            return None
-        file = StoredFile(pages, f"facts of {version()}")
-        return file if file.is_kept else None
+    def rows_if_large(self, table: str) -> int:
+        """Return how many rows a table has that is read from many pages, as far as is known; else 0."""
+        leaves = self.leaves(table)
+        return int(leaves.rows.sum()) if leaves and self.stored(table).is_large else 0
 
     def has_read(self, table: str, name: str) -> bool:
         """Return True if a column was read completely."""

@@ -163,8 +163,7 @@ def read_diagnostics(export: Export) -> list[Diagnostic]:
 
 def all_cuda_events(export: Export) -> int | None:
     """Return nsys' own count of CUDA events if the export has as many, else 0; None without a count."""
-    if facts := getattr(export, "facts", None):  # else it has a part of them
-        return facts.all_cuda_events  # type: ignore[no-any-return]
+    export = getattr(export, "complete", export)  # of which a part can be here
     rows = export.select(schema.EVENTS["diagnostic"].table, ("text", "text"), required=False)
     counts = [match[1] for (text,) in rows if (match := re.match(schema.CUDA_COUNT, text or ""))]
     if not counts:

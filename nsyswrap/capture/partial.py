@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 OWNERS = ("global_tid", "global_pid")
 
 _BLOCK_ROWS = 1 << 19  # at a time, so that deciding takes little memory
+_MOST_BLOCKS = 16  # that are read at once when something is looked for
 _MOST = 0.5  # of a table's pages, from which on all are read and kept for other views
 _KNOWN: WeakKeyDictionary[Export, dict[str, BlockTimes]] = (
     WeakKeyDictionary()
@@ -84,6 +85,24 @@ def _block_times(export: Export, table: str, times: Wanted) -> BlockTimes:
     if table not in known:
         known[table] = export.stored(table).times() or _computed(export, table, times)
     return known[table]
+
+
+def rows_beyond(export: Export, table: str, time_ns: int, *, later: bool) -> Iterator[NDArray[Any]]:
+    """Yield the numbers of the rows of blocks that begin before a time, more and more, the last blocks first.
+
+    If ``later``, of blocks that end after it, the first blocks first. Rows count from 0.
+    """
+    times = _KNOWN.get(export, {}).get(table)
+    if times is None:  # nothing was left out for its time
+        yield np.arange(export.count(table))
+        return
+    marks, order = (times.last > time_ns, times.first) if later else (times.first < time_ns, -times.last)
+    ends, blocks = np.cumsum(times.rows), np.flatnonzero(marks)
+    blocks, count = blocks[np.argsort(order[blocks], kind="stable")], 1
+    while len(blocks):
+        some, blocks = np.sort(blocks[:count]), blocks[count:]
+        yield np.concatenate([np.arange(ends[one] - times.rows[one], ends[one]) for one in some.tolist()])
+        count = min(2 * count, _MOST_BLOCKS)
 
 
 def _computed(export: Export, table: str, times: Wanted) -> BlockTimes:

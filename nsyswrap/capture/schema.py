@@ -46,6 +46,7 @@ COMMAND, ARGUMENT_PREFIX = "PROCESS_0:COMMAND", "PROCESS_0:ARGUMENT_"
 SYSTEM_ENV = "TARGET_INFO_SYSTEM_ENV"
 GPUS = "TARGET_INFO_GPU"
 OUTPUT = "ProcessStreams"  # what the processes wrote to stdout and stderr
+CUDA_CONTEXTS = "TARGET_INFO_CUDA_CONTEXT_INFO"
 CUDA_DEVICES = "TARGET_INFO_CUDA_DEVICE"  # the GPU of each device id of each process, nsys 2025.1 or newer
 THREAD_NAMES = "ThreadNames"
 PROCESSES = "PROCESSES"

@@ -1,7 +1,7 @@
 """Keep what windows need of a large export in the user's cache: what counts for it until it changes.
 
 That is the first and the last time in each block of a table, kept whenever all starts and ends of it were
-read (see ``partial``), and facts of the whole (see ``nearby``).
+read (see ``partial``).
 """
 
 from __future__ import annotations
@@ -56,11 +56,6 @@ class StoredFile:
     def __init__(self, pages: PageFile | None, what: str) -> None:
         """Find the file for ``what`` of the export with these pages."""
         self._path = _path(pages, what) if pages else None
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether something can be stored."""
-        return self._path is not None
 
     def read(self) -> bytes | None:
         """Return what was stored; None if nothing was."""

@@ -306,7 +306,6 @@ def summary_text(
         with step(f"reading {capture.source} …"):
             near = nearby.near_window(capture)
             made = summary.summarize(near, alone=True)
-            nearby.keep_facts(near)
         note_tables([table for table, _ in made.tables], [capture])
         if not with_ending:
             made = dataclasses.replace(made, ending="")

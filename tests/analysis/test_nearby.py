@@ -4,6 +4,7 @@ import json
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 import recorded
 from click.testing import CliRunner
@@ -14,12 +15,13 @@ from tiny_export import PID, Row, allocation, call, diagnostic, kernel, memcpy, 
 
 from nsyswrap.analysis import nearby
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
+from nsyswrap.analysis.program_language import framework_of, language_of
 from nsyswrap.api import open_capture
 from nsyswrap.base.run_folder import RUN
-from nsyswrap.capture import export, sqlite_pages, stored_times
+from nsyswrap.capture import partial, sqlite_pages, stored_times
 from nsyswrap.capture.capture import Capture
-from nsyswrap.capture.nearby import WholeFacts
 from nsyswrap.capture.schema import PAGEABLE, PINNED
+from nsyswrap.capture.stored_times import BlockTimes
 from nsyswrap.cli import cli
 
 MS = 10**6
@@ -31,10 +33,9 @@ def read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[bool]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(stored_times, "LARGE_LEAVES", 1)
     monkeypatch.setattr(stored_times, "_SETTLED_S", -60)
-    monkeypatch.setattr(export, "names_code", lambda: True)  # also in a checkout with changes
     monkeypatch.setattr(sqlite_pages, "FEW_LEAVES", 1)
     monkeypatch.setattr(nearby, "_LEAST_NS", MS)
-    monkeypatch.setattr(nearby, "_MOST", 1.0)
+    monkeypatch.setattr(nearby, "_MOST", 0.99)
     were_near: list[bool] = []
     near_window = nearby.near_window
 
@@ -97,9 +98,13 @@ def test_a_window_of_ranges(
 COUNT, WINDOW = 4000, "--time=20ms/20200us"
 
 
+def context(pid: int = PID, device: int = 0) -> Row:
+    return row("TARGET_INFO_CUDA_CONTEXT_INFO", processId=pid, deviceId=device)
+
+
 def launches(*others: Row, skip: tuple[int, ...] = ()) -> list[Row]:
     """Return kernels of a name in ten, each 10 us after the one before and 3 us after its call."""
-    rows = list(others)
+    rows = [context(), *others]
     for n in range(COUNT):
         start = 10_000 * n
         rows.append(call("cudaLaunchKernel", start, start + 2000, n + 1))
@@ -210,7 +215,30 @@ CASES = {
         launches(call("cudaLaunchKernel", 5, 9, 9001), kernel("late", 20 * MS + 1, 20 * MS + 9, 9001)),
         False,
     ),
-    "graphs": (launches(*replay(IN, 9001, IN + 20, IN + 30), *replay(FAR, 9002, FAR + 20, FAR + 30)), True),
+    "graphs": (
+        launches(
+            *replay(IN, 9001, IN + 20, IN + 30),
+            *replay(IN + MS, 9002, IN + MS + 20, IN + MS + 30),
+            *replay(FAR, 9003, FAR + 20),
+        ),
+        True,
+    ),
+    "graphs that were launched long before": (
+        launches(
+            *replay(5, 9001, 25, 35),
+            *replay(IN, 9002, IN + 20, IN + 30),
+            *replay(IN + MS, 9003, IN + MS + 20, IN + MS + 30),
+        ),
+        True,
+    ),
+    "a kernel that was launched long before": (
+        launches(*other(5, 9001, tid=8), *other(IN, 9002, tid=1)),
+        True,
+    ),
+    "a graph that is replayed far away alone": (
+        launches(*replay(IN, 9001, IN + 20, IN + 30), *replay(FAR, 9002, FAR + 20, FAR + 30)),
+        False,
+    ),
     "a graph that ends much later": (
         launches(*replay(IN, 9001, IN + 20, FAR + 9), *replay(FAR, 9002, FAR + 20, FAR + 30)),
         False,
@@ -236,14 +264,21 @@ CASES = {
     "a thread that another one starts": (launches(*handed_on()), False),
     "memory near its limit": (launches(*allocated()), False),
     "memory that ran out": (launches(*ran_out()), False),
-    "two processes": (launches(*other(IN - MS, 1, pid=101), *other(IN + MS, 2, pid=101)), True),
-    "ranks": (launches(*other(IN - MS, 1, NCCL, 101), *other(IN + MS, 2, NCCL, 101)), False),
+    "two processes": (launches(context(101), *other(IN - MS, 1, pid=101), *other(IN + MS, 2, pid=101)), True),
+    "a process that was recorded at another time": (launches(context(101), *other(5, 1, pid=101)), False),
+    "ranks": (launches(context(101), *other(IN - MS, 1, NCCL, 101), *other(IN + MS, 2, NCCL, 101)), False),
     "nothing for long before": (launches(skip=tuple(range(100, 2001))), False),
     "nothing for long afterwards": (launches(skip=tuple(range(2010, 3900))), False),
-    "a kernel without a call": (launches(kernel("k", 20 * MS + 1, 20 * MS + 9, 9001)), True),
+    "a kernel without a call": (
+        launches(kernel("k", IN, IN + 9, 9001), call("cudaFree", IN + MS, IN + MS + 9, 9002)),
+        True,
+    ),
+    "a kernel whose call would be the last one": (launches(kernel("k", IN, IN + 9, 9001)), False),
     "a GPU that was used at another time": (
         launches(
-            call("cudaLaunchKernel", FAR, FAR + 9, 9001), kernel("k", FAR + 9, FAR + 20, 9001, deviceId=1)
+            context(device=1),
+            call("cudaLaunchKernel", FAR, FAR + 9, 9001),
+            kernel("k", FAR + 9, FAR + 20, 9001, deviceId=1),
         ),
         False,
     ),
@@ -272,29 +307,28 @@ def test_a_screen_that_is_refused_says_why(
 def test_a_selection_without_work_says_where_there_is_some(
     read: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = write(tmp_path / "c.sqlite", *launches(*other(IN - MS, 1, pid=101), *other(IN + MS, 2, pid=101)))
+    others = *other(IN - MS, 1, pid=101), *other(IN + MS, 2, pid=101)
+    path = write(tmp_path / "c.sqlite", *launches(context(101), *others))
     check(path, [WINDOW], monkeypatch)
     selected = (WINDOW, "--process=101", "--advice")
     assert "has GPU work from 3.00 µs to 40.0 ms" in screen(path, *selected)
     assert read == [True, False]
 
 
-def test_a_folder_of_tables_is_read_as_a_whole(
-    read: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_of_tables(read: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = as_parquet(write(tmp_path / "c.sqlite", *launches()), tmp_path / "tables")
     check(path, [WINDOW], monkeypatch, "--advice")
-    assert read == [False, False]
+    assert read == [True, True]
 
 
-def test_a_process_that_did_little_is_not_missing(
+def test_a_process_that_did_little_is_looked_for_in_the_whole(
     read: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = run_folder(tmp_path / "run", launches(call("cudaMalloc", 5, 9, 9001, pid=55)), None, None)
     user = {"pid": 55, "name": "worker", "parent": 1, "forked": False}
     (folder / RUN).write_text(json.dumps({"gpu_processes": [user]}), encoding="utf-8")
     check(folder, [WINDOW], monkeypatch)
-    assert read == [True]
+    assert read == [False]
 
 
 def test_where_threads_meet_it_is_not_tried_again(
@@ -305,34 +339,47 @@ def test_where_threads_meet_it_is_not_tried_again(
     tried: list[Capture] = []
     judged = nearby._judged_time  # noqa: SLF001
 
-    def noted(near: Capture, facts: WholeFacts) -> tuple[int, int]:
+    def noted(near: Capture) -> tuple[int, int]:
         tried.append(near)
-        return judged(near, facts)
+        return judged(near)
 
     monkeypatch.setattr(nearby, "_judged_time", noted)
     check(path, ["--time=20ms/21500us"], monkeypatch)
     assert (read, len(tried)) == ([False], 1)
 
 
-def test_code_without_a_version_of_its_own_stores_no_facts(
-    read: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(export, "names_code", lambda: False)
-    check(write(tmp_path / "c.sqlite", *launches()), [WINDOW], monkeypatch)
-    assert read == [False]
+def test_the_language_is_that_of_all_kernels(read: list[bool], tmp_path: Path) -> None:
+    far = other(FAR, 9001, "void at::native::vectorized_elementwise_kernel<4>()", tid=1)
+    path = write(tmp_path / "c.sqlite", *launches(*far))
+    near = nearby.near_window(open_capture(path).select(time=WINDOW.removeprefix("--time=")))
+    assert read == [True]
+    assert (framework_of(near.whole), language_of(near.whole)) == ("pytorch", "pytorch")
 
 
-EMPTY = json.dumps([[]] * len(WholeFacts._fields)).encode()
+def test_what_lies_beyond_is_the_rest(read: list[bool], tmp_path: Path) -> None:
+    path = write(tmp_path / "c.sqlite", *launches(*other(5, 9001, tid=1)))
+    near = nearby.near_window(open_capture(path).select(time=WINDOW.removeprefix("--time="))).whole
+    here = near.columns("kernel", "start_ns")["start_ns"].tolist()
+    before, after = (
+        [
+            start
+            for block in near.beyond("kernel", "start_ns", later=later)
+            for start in block["start_ns"].tolist()
+        ]
+        for later in (False, True)
+    )
+    every = near.recorded.columns("kernel", "start_ns")["start_ns"].tolist()
+    assert read == [True]
+    assert (len(before), len(here), len(after)) == (1901, 220, 1880)
+    assert sorted(before + here + after) == sorted(every)
 
 
-@pytest.mark.parametrize("content", [b"", b"no JSON", b"[]", b"null", b"[1, 2]", EMPTY])
-def test_damaged_facts_are_not_used(
-    content: bytes, read: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = write(tmp_path / "c.sqlite", *launches())
-    screen(path)
-    with monkeypatch.context() as damaged:
-        damaged.setattr(stored_times.StoredFile, "read", lambda _: content)
-        assert "k1" in screen(path, WINDOW)
-    assert "k1" in screen(path, WINDOW)
-    assert read == [False, False, True]
+def test_blocks_beyond_a_time_come_from_near_to_far(tmp_path: Path) -> None:
+    capture = open_capture(write(tmp_path / "c.sqlite", *launches()))
+    count, first, last = np.full(4, 2), np.array([0, 10, 5, 30]), np.array([9, 19, 12, 39])
+    partial._KNOWN[capture.original] = {"KERNEL": BlockTimes(count, first, last)}  # noqa: SLF001
+    rows = {
+        later: [block.tolist() for block in partial.rows_beyond(capture.original, "KERNEL", 15, later=later)]
+        for later in (False, True)
+    }
+    assert rows == {False: [[2, 3], [0, 1, 4, 5]], True: [[2, 3], [6, 7]]}

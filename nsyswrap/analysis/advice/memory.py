@@ -95,8 +95,7 @@ def _link_bytes_per_ns(whole: Capture, kinds: NDArray[Any], recorded: float = 0.
 @per_capture
 def best_rates(whole: Capture) -> list[tuple[int, float, float]]:
     """Return the kinds of large copies, each with the best rate in bytes/ns: of pinned ones, and of all."""
-    if whole.facts:
-        return whole.facts.best_rates
+    whole = whole.recorded
     if not whole.has(MEMCPY):
         return []
     fields = ("copy_kind", "bytes", "src_kind", "dst_kind", *SPANS)

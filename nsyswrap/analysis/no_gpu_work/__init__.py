@@ -104,8 +104,6 @@ class CaptureEvidence:
     @cached_property
     def recorded_pids(self) -> set[int]:
         """The processes with a CUDA event in the capture."""
-        if self.capture.facts:
-            return set(self.capture.facts.recorded_pids)
         owners = np.array(gpu_operations_of(self.capture).processes, np.int64)
         if self.capture.has("api"):
             owners = np.append(owners, distinct(self.capture.columns("api", "global_tid")["global_tid"])[0])

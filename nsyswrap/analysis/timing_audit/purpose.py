@@ -55,8 +55,6 @@ def seems_measured(capture: Capture) -> NDArray[Any]:
     ranges = audit(whole)
     if not len(ranges):
         return np.zeros(0, dtype=bool)
-    if whole.facts:
-        return np.isin(ranges.row, whole.facts.measured)
     timed = _synchronizes(whole, ranges) & (ranges.launches > 0)
     codes, _ = range_labels(whole, ranges.row)
     often = np.bincount(codes, timed) > _MOST * np.bincount(codes)
