@@ -244,24 +244,23 @@ def _names(
 
 def _launched_earlier(near: Capture, operations: GpuOperations, graphs: NDArray[Any]) -> NDArray[np.bool_]:
     """Mark the operations whose kernel or graph was launched before what is here of a large capture."""
-    marks = np.zeros(len(operations), dtype=bool)
-    for rows, kinds in ((graphs == MISSING, (KERNEL,)), (graphs != MISSING, KINDS)):
-        mine = operations.of(np.flatnonzero(rows))
-        number = graphs[rows] if kinds is KINDS else near.columns(KERNEL, "name")["name"][mine.row]
-        pairs = list(zip(mine.global_pid.tolist(), number.tolist(), strict=True))
-        unseen = set(pairs)
-        for kind in filter(near.recorded.has, kinds if unseen else ()):
-            fields = "global_pid", graph_field(kind), *(("name",) if kinds is not KINDS else ())
-            blocks = near.beyond(kind, *fields)
-            while unseen and (block := next(blocks, None)):
-                process, of_graph = block["global_pid"], graph_ids(kind, block[graph_field(kind)])
-                known = block.get("name", of_graph)
-                alike = (of_graph == MISSING) == (kinds is not KINDS)
-                here = np.flatnonzero(alike & one_of(known, {number for _, number in unseen}))
-                _, keys = group_keys(process[here], known[here])
-                unseen -= set(zip(*(key.tolist() for key in keys), strict=True))
-        marks[rows] = [pair not in unseen for pair in pairs]
-    return marks
+    alone, number = graphs == MISSING, graphs.copy()
+    if alone.any():
+        number[alone] = near.columns(KERNEL, "name")["name"][operations.row[alone]]
+    keys = list(zip(alone.tolist(), operations.global_pid.tolist(), number.tolist(), strict=True))
+    found: set[tuple[int, ...]] = set()
+    for kind in filter(near.recorded.has, KINDS):
+        sought = {key for key in keys if kind == KERNEL or not key[0]} - found
+        blocks = near.beyond(kind, "global_pid", graph_field(kind), *(("name",) if kind == KERNEL else ()))
+        while sought and (block := next(blocks, None)):
+            graph = graph_ids(kind, block[graph_field(kind)])
+            known = np.where(graph == MISSING, block["name"], graph) if kind == KERNEL else graph
+            here = np.flatnonzero(one_of(known, {key[-1] for key in sought}))
+            columns = (graph == MISSING).astype(np.int64), block["global_pid"], known
+            _, values = group_keys(*(column[here] for column in columns))
+            found.update(zip(*(value.tolist() for value in values), strict=True))
+            sought -= found
+    return np.array([key in found for key in keys], dtype=bool)
 
 
 def _kernel_names(

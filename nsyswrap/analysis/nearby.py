@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nsyswrap.analysis.advice import READS
 from nsyswrap.analysis.advice.allocations import OUT_OF_MEMORY, near_limit
 from nsyswrap.analysis.advice.context import AdviceContext
 from nsyswrap.analysis.advice.measurement import own_ranges
@@ -58,6 +59,7 @@ from nsyswrap.capture.selection import Selection, process_ids
 
 _UNFINISHED = ("launches_lost", "launches_captured")  # whose work, or the end of the graph, can be far away
 _CUT = (*KINDS, "api", "synchronization")
+_READS = {**{kind: READS[kind] for kind in KINDS}, "api": (*READS["api"], "return_value")}
 _LEAST_NS = 50_000_000  # around a window
 _ATTEMPTS, _WIDER = 3, 8
 _MOST = 0.25  # of all kernels: with more of them near, the whole is read as fast
@@ -81,6 +83,9 @@ def near_window(capture: Capture) -> Capture:
             {_table(whole, kind): around.columns(kind, "row")["row"] - 1 for kind in kinds}, times
         )
         with suppress(CaptureError):  # which the screen says
+            for kind, fields in _READS.items():
+                if whole.holds(kind):  # each table of the export is read once
+                    near.whole.columns(kind, *fields)
             if _has_all_contexts(near.whole):
                 judged = _judged_time(near)
                 if judged == (LEAST, MOST) or _is_unusual(near):

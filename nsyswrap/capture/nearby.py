@@ -69,10 +69,9 @@ class NearbyExport:
         )
 
     def release(self, table: str, names: Sequence[str]) -> None:
-        """Free columns as an export does."""
-        for name in names:
-            self._read.pop((table, name), None)
-        self.complete.release(table, names)
+        """Free columns of tables that are here as a whole; of others a few rows would be read again."""
+        if table not in self._rows:
+            self.complete.release(table, names)
 
     def beyond(self, kind: str, *fields: str, later: bool = False) -> Iterator[Columns]:
         """Yield fields of the events that began before the time that is here, the last of them first.
