@@ -22,17 +22,17 @@ def per_capture(compute: Callable[Concatenate[Capture, P], R]) -> Callable[Conca
     of a capture counts as a capture of its own. The result is kept until the capture ends or is told to
     ``release`` it; it must not refer to its capture. An exception is not kept.
     """
-    signature = inspect.signature(compute)
-    defaults = tuple(parameter.default for parameter in signature.parameters.values())[1:]
+    _, *parameters = inspect.signature(compute).parameters.values()
+    defaults = tuple(parameter.default for parameter in parameters)
+    names = tuple(parameter.name for parameter in parameters)
 
     @wraps(compute)
     def computed_once(capture: Capture, /, *arguments: P.args, **options: P.kwargs) -> R:
         results = capture.results.setdefault(computed_once, {})
-        key: tuple[Hashable, ...] = (*arguments, *defaults[len(arguments) :])
-        if options:  # binding takes longer than most calls, which are found
-            bound = signature.bind(capture, *arguments, **options)
-            bound.apply_defaults()
-            key = tuple(bound.arguments.values())[1:]
+        rest: tuple[Hashable, ...] = defaults[len(arguments) :]
+        if options:
+            rest = tuple(map(options.get, names[len(arguments) :], rest))
+        key = (*arguments, *rest)
         if key not in results:
             with capture.exact():
                 results[key] = compute(capture, *arguments, **options)
