@@ -9,7 +9,8 @@ What a screen says of a window follows from the operations and calls in it, and 
 - no launch in it lacks its work, unless the call failed, and no allocation ran out of memory
 - each thread that launches in the window launched before, or called nothing before
 - each device of each process has operations before and after the window, or no more of them in the whole
-- all this holds for the NVTX ranges whose timing is judged, too, and threads do not meet in them
+- all this holds for the NVTX ranges whose timing is judged, too, and no thread can cause launches of another
+  one for them, but PyTorch's autograd thread
 
 Where that does not hold within a few attempts, the whole is read. What is usual, such as the latency of a
 launch, or how ranges of a name synchronize, is then what is usual near the window. Which launches are the
@@ -45,10 +46,10 @@ from nsyswrap.analysis.gpu_operations import (
 from nsyswrap.analysis.judged_process import whole_processes
 from nsyswrap.analysis.known_work import known_work
 from nsyswrap.analysis.launches import Launches, graphs_of, launches_of
-from nsyswrap.analysis.names import CLASSES, COPY, call_classes
+from nsyswrap.analysis.names import CLASSES, COPY, call_classes, is_autograd
 from nsyswrap.analysis.no_gpu_work import CaptureEvidence
 from nsyswrap.analysis.timing_audit import audit
-from nsyswrap.analysis.timing_audit.causation import causing_threads
+from nsyswrap.analysis.timing_audit.causation import ranging_threads
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import CaptureError
 from nsyswrap.capture import schema
@@ -266,8 +267,14 @@ def _judged_time(near: Capture) -> tuple[int, int]:
 
 
 def _threads_meet(whole: Capture) -> bool:
-    """Return True if several threads of a process start operations, or one causes calls of another."""
+    """Return True if a thread with ranges of its own could cause launches of another one.
+
+    Whether it does is judged by all that both do, but PyTorch's autograd thread is known by its name.
+    """
     threads, call = whole.columns("api", "global_tid")["global_tid"], gpu_operations_of(whole).call
-    starting = ascending(threads[call[call >= 0]])
-    several = len(ascending(starting & PROCESS_MASK)) < len(starting)
-    return several or (whole.has("nvtx") and bool((causing_threads(whole) != threads).any()))
+    ranging, launching = ranging_threads(whole), ascending(threads[call[call >= 0]])
+    several = len(ascending(ranging & PROCESS_MASK)) < len(ranging)
+    others = launching[
+        np.isin(launching & PROCESS_MASK, ranging & PROCESS_MASK) & ~np.isin(launching, ranging)
+    ]
+    return several or not all(is_autograd(whole, thread) for thread in others.tolist())

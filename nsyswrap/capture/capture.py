@@ -71,6 +71,8 @@ class Capture:
     Users hold ``nsyswrap.api.Capture``, which also makes reports, plots and DataFrames.
     """
 
+    _recorded: Self | None = None  # the whole, where only what lies near a window is here
+
     def __init__(
         self,
         path: Path,
@@ -109,6 +111,7 @@ class Capture:
             other = object.__new__(type(self))
             other.path, other.source = self.path, self.source
             other._open(self._export, view)
+            other._recorded = self._recorded
             if view.selection != EVERYTHING and replace(view, selection=self.view.selection) == self.view:
                 other._whole = weakref.ref(self.whole)  # what was computed from it counts for all its parts
             self._views[view] = other
@@ -169,22 +172,31 @@ class Capture:
         """Return this view of an export that has only these rows of some tables, see ``nearby``."""
         other = object.__new__(type(self))
         other.path, other.source = self.path, self.source
-        other._open(cast("Export", nearby.NearbyExport(self.whole, rows, times)), self.view)
+        other._open(cast("Export", nearby.NearbyExport(self.original, rows, times)), self.view)
+        other._recorded = self.whole
         return other
 
     @property
     def recorded(self) -> Self:
         """The whole with all that was recorded: another one where only what lies near a window is here."""
-        return getattr(self._export, "recorded", self.whole)
+        return self.whole if self._recorded is None else self._recorded
 
     def beyond(self, kind: str, *fields: str, later: bool = False) -> Iterator[Columns]:
-        """Yield fields of events that lie beyond what is here of ``recorded``, see ``nearby``."""
-        return cast("nearby.NearbyExport", self._export).beyond(kind, *fields, later=later)
+        """Yield fields of the events of ``recorded`` before the time that is here, the last of them first.
+
+        If ``later``, of those after it, the first of them first. Events that are here are left out.
+        """
+        near = cast("nearby.NearbyExport", self._export)
+        [table] = schema.events(kind).tables(self._export.tables)
+        for rows in near.rows_beyond(table, later=later):
+            columns, time_ns = self.recorded.at(kind, rows, "start_ns", *fields), near.times[later]
+            marks = columns["start_ns"] > time_ns if later else columns["start_ns"] < time_ns
+            yield {field: columns[field][marks] for field in fields}
 
     @property
     def is_near(self) -> bool:
         """Whether only what lies near a window is here."""
-        return hasattr(self._export, "recorded")
+        return self._recorded is not None
 
     @contextmanager
     def exact(self) -> Iterator[None]:

@@ -1,7 +1,7 @@
 """Read a window of a large capture as if what lies far from it had not been recorded.
 
 ``NearbyExport`` has some rows of the large tables. ``analysis.nearby`` says for which windows that suffices.
-What it does not have, ``beyond`` looks up.
+What it does not have, ``Capture.beyond`` looks up.
 """
 
 from __future__ import annotations
@@ -11,26 +11,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.capture import schema
 from nsyswrap.capture.partial import part_of, rows_beyond
 from nsyswrap.capture.stream import Columns, in_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from nsyswrap.capture.capture import Capture
+    from nsyswrap.capture.export import Export
     from nsyswrap.capture.schema import Wanted
     from nsyswrap.capture.sqlite_pages import Leaves
 
 
 class NearbyExport:
-    """An export that has only these ``rows`` of some tables of ``recorded``, from 0 and ascending.
+    """An export that has only these ``rows`` of some tables, from 0 and ascending.
 
-    These are all that touch the time between ``times``, in ns.
+    These are all that touch the time between ``times``, in ns. ``complete`` is the export with all rows.
     """
 
-    def __init__(self, recorded: Capture, rows: Mapping[str, NDArray[Any]], times: tuple[int, int]) -> None:
-        self.recorded, self.complete, self._rows, self._times = recorded, recorded.original, rows, times
+    def __init__(self, complete: Export, rows: Mapping[str, NDArray[Any]], times: tuple[int, int]) -> None:
+        self.complete, self._rows, self.times = complete, rows, times
         self._read: dict[tuple[str, str], NDArray[Any]] = {}
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - what the export has
@@ -73,16 +72,7 @@ class NearbyExport:
         if table not in self._rows:
             self.complete.release(table, names)
 
-    def beyond(self, kind: str, *fields: str, later: bool = False) -> Iterator[Columns]:
-        """Yield fields of the events that began before the time that is here, the last of them first.
-
-        If ``later``, of those that began after it, the first of them first. Events that are here are left
-        out.
-        """
-        [table] = schema.events(kind).tables(self.complete.tables)
-        time_ns = self._times[later]
-        for rows in rows_beyond(self.complete, table, time_ns, later=later):
-            columns = self.recorded.at(kind, rows, "start_ns", *fields)
-            marks = columns["start_ns"] > time_ns if later else columns["start_ns"] < time_ns
-            marks &= ~np.isin(rows, self._rows[table])
-            yield {field: columns[field][marks] for field in fields}
+    def rows_beyond(self, table: str, *, later: bool) -> Iterator[NDArray[Any]]:
+        """Yield the numbers of rows that are not here, of more and more blocks away from the time that is."""
+        for rows in rows_beyond(self.complete, table, self.times[later], later=later):
+            yield rows[~np.isin(rows, self._rows[table])]

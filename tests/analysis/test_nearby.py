@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from conditioned import run_folder
 from sampled import sampled
 from table_folders import as_parquet
-from tiny_export import PID, Row, allocation, call, diagnostic, kernel, memcpy, nvtx, row, write
+from tiny_export import PID, Row, allocation, call, diagnostic, global_id, kernel, memcpy, nvtx, row, write
 
 from nsyswrap.analysis import nearby
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
@@ -95,7 +95,7 @@ def test_a_window_of_ranges(
     assert read == [True]
 
 
-COUNT, WINDOW = 4000, "--time=20ms/20200us"
+COUNT, FIRST_ID, WINDOW = 4000, 10, "--time=20ms/20200us"
 
 
 def context(pid: int = PID, device: int = 0) -> Row:
@@ -107,9 +107,9 @@ def launches(*others: Row, skip: tuple[int, ...] = ()) -> list[Row]:
     rows = [context(), *others]
     for n in range(COUNT):
         start = 10_000 * n
-        rows.append(call("cudaLaunchKernel", start, start + 2000, n + 1))
+        rows.append(call("cudaLaunchKernel", start, start + 2000, n + FIRST_ID))
         if n not in skip:
-            rows.append(kernel(f"k{n % 10}", start + 3000, start + 8000, n + 1))
+            rows.append(kernel(f"k{n % 10}", start + 3000, start + 8000, n + FIRST_ID))
     return rows
 
 
@@ -154,10 +154,10 @@ def timed(*others: Row) -> list[Row]:
 
 
 EARLIER = (  # the second one begins in a range, and was launched long before; both end before the window
-    call("cudaLaunchKernel", 100, 109, 9001),
-    call("cudaLaunchKernel", 200, 209, 9002),
-    kernel("slow", 15 * MS, 20 * MS - 60_000, 9001, streamId=8),
-    kernel("slow", 20 * MS - 59_000, 20 * MS - 20_000, 9002, streamId=8),
+    call("cudaLaunchKernel", 100, 109, 1),
+    call("cudaLaunchKernel", 200, 209, 2),
+    kernel("slow", 15 * MS, 20 * MS - 60_000, 1, streamId=8),
+    kernel("slow", 20 * MS - 59_000, 20 * MS - 20_000, 2, streamId=8),
 )
 
 
@@ -170,6 +170,21 @@ def handed_on() -> list[Row]:
             call("cudaLaunchKernel", start + 2000, start + 2009, start, tid=13),
             kernel("k", start + 20_000, start + 100_000, start, streamId=8),
             call("cudaDeviceSynchronize", start + 85_000, start + 89_000, 0, tid=12),
+        ]
+    return rows
+
+
+def trained(name: str) -> list[Row]:
+    """Return steps of a thread that launches, hands on to a thread of this name, and waits for all."""
+    rows = [context(), row("ThreadNames", nameId=name, priority=20, globalTid=global_id(PID, 13))]
+    for start in range(103_000, FAR, 100_000):
+        rows += [
+            nvtx("step", start, start + 90_000, 12),
+            call("cudaLaunchKernel", start + 2000, start + 2009, start, tid=12),
+            kernel("forward", start + 3000, start + 9000, start),
+            call("cudaLaunchKernel", start + 20_000, start + 20_009, start + 1, tid=13),
+            kernel("backward", start + 21_000, start + 84_000, start + 1),
+            call("cudaDeviceSynchronize", start + 60_000, start + 85_000, start + 2, tid=12),
         ]
     return rows
 
@@ -262,6 +277,8 @@ CASES = {
     "pageable copies": (launches(*copies(20 * MS, PAGEABLE), *copies(FAR, PINNED)), True),
     "a range that begins with earlier work": (launches(*timed(*EARLIER)), False),
     "a thread that another one starts": (launches(*handed_on()), False),
+    "a thread of autograd": (trained("pt_autograd_0"), True),
+    "a thread that could be started by another one": (trained("worker"), False),
     "memory near its limit": (launches(*allocated()), False),
     "memory that ran out": (launches(*ran_out()), False),
     "two processes": (launches(context(101), *other(IN - MS, 1, pid=101), *other(IN + MS, 2, pid=101)), True),
