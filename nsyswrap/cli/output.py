@@ -432,7 +432,7 @@ def _note_missing(
 def note_tables(tables: Sequence[Table], captures: Iterable[Capture] = ()) -> None:
     """Print the notes of tables, each text once with the tables it belongs to.
 
-    If nothing lies in a selected time, say where the GPU work of the captures is.
+    If no GPU work lies in a selected time, say where that of the captures is.
     """
     labels_by_text: dict[str, list[str]] = {}
     for table in tables:
@@ -441,8 +441,11 @@ def note_tables(tables: Sequence[Table], captures: Iterable[Capture] = ()) -> No
     for remark, labels in labels_by_text.items():
         note(f"nsyswrap: {', '.join(labels)}: {remark}")
     for capture in captures if report_table.NOTHING_SELECTED in labels_by_text else ():
+        selection = capture.view.selection
+        if not selection.time or selection.nvtx or any(map(capture.has, gpu_operations.KINDS)):
+            continue
         operations = gpu_operations.gpu_operations_of(capture.whole)
-        if capture.view.selection.time and not capture.view.selection.nvtx and len(operations):
+        if len(operations):
             ends = int(operations.start_ns.min()), int(operations.end_ns.max())
             first, last = map(units.duration, ends)
             note(f"nsyswrap: {capture.source} has GPU work from {first} to {last}; 1/2 is in ns, 1s/2s in s")

@@ -250,6 +250,13 @@ def test_a_time_without_events_says_where_the_gpu_works(cli: Cli, tmp_path: Path
         assert "a.sqlite has GPU work from 2.60 s to 2.70 s; 1/2 is in ns, 1s/2s in s\n" in done.stderr
 
 
+def test_a_time_with_other_events_does_not(cli: Cli, tmp_path: Path) -> None:
+    write(tmp_path / "a.sqlite", kernel("k", 2_600_000_000, 2_700_000_000), memcpy(1, 0, 9, 4096))
+    done = cli("report", "a.sqlite", "--time", "2650000000/2660000000", "-r", "memcpy_bandwidth")
+    assert "no events in the selection" in done.stderr
+    assert "has GPU work from" not in done.stderr
+
+
 @pytest.mark.parametrize("ending", ["csv", "tsv", "json", "md", "parquet", "txt", "log"])
 def test_the_ending_of_the_file_is_the_format(cli: Cli, export: Path, tmp_path: Path, ending: str) -> None:
     forms = {"md": "markdown", "txt": "text", "log": "text"}
