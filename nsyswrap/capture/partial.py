@@ -94,7 +94,9 @@ def rows_beyond(export: Export, table: str, time_ns: int, *, later: bool) -> Ite
     """
     times = _KNOWN.get(export, {}).get(table)
     if times is None:  # nothing was left out for its time
-        yield np.arange(export.count(table))
+        count = export.count(table)
+        for first in range(0, count, _BLOCK_ROWS):
+            yield np.arange(first, min(first + _BLOCK_ROWS, count))
         return
     marks, order = (times.last > time_ns, times.first) if later else (times.first < time_ns, -times.last)
     ends, blocks = np.cumsum(times.rows), np.flatnonzero(marks)

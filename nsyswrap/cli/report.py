@@ -241,6 +241,9 @@ def _show(plan: ReportPlan) -> int:
             note(f"nsyswrap: not shown: {folders.listed(more)}")
             note(f"  name those to show, or compare all: nsyswrap collect {shlex.join(map(str, given))}")
     elif captures:
+        named = [request.report.schema.name for request in plan.requests]
+        if options.begins_with_answer or options.format.without_reports or named == ["advice"]:  # as a screen
+            captures = {label: nearby.near_window(capture) for label, capture in captures.items()}
         _write_tables(captures, plan, left_out)
         note_replaced(captures.values())
     return errors.exit_code_of(left_out)
@@ -278,8 +281,6 @@ def _write_tables(
         selection = selection.decided(as_nsys=False)
         captures = {label: capture.decided() for label, capture in captures.items()}
         answers = {label: summary.answer_with_lines(capture) for label, capture in captures.items()}
-    elif [request.report.schema.name for request in requests] == ["advice"]:  # the next command on a screen
-        captures = {label: nearby.near_window(capture) for label, capture in captures.items()}
     needs_one = not options.format.has_envelope
     tables, missing = make_tables(captures, requests, of_several=bool(left_out), needs_one=needs_one)
     _write(formats.Document(tables, captures, selection, missing, answers, left_out), plan)

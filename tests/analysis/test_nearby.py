@@ -210,6 +210,7 @@ def ran_out() -> list[Row]:
     ]
 
 
+FORMATS = ("--format=json", "--format=brief", "--format=markdown")  # which have the answer, too
 CASES = {
     "plain": (launches(), True),
     "a call that was captured into a graph": (
@@ -308,8 +309,8 @@ def test_what_lies_far_away_is_read_where_it_matters(
     case: str, read: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows, is_near = CASES[case]
-    check(write(tmp_path / "c.sqlite", *rows), [WINDOW], monkeypatch, "--advice")
-    assert read == [is_near, is_near]
+    check(write(tmp_path / "c.sqlite", *rows), [WINDOW], monkeypatch, "--advice", *FORMATS)
+    assert set(read) == {is_near}
 
 
 def test_a_screen_that_is_refused_says_why(
@@ -338,14 +339,14 @@ def test_a_folder_of_tables(read: list[bool], tmp_path: Path, monkeypatch: pytes
     assert read == [True, True]
 
 
-def test_a_process_that_did_little_is_looked_for_in_the_whole(
+def test_a_process_that_did_little_is_not_missing(
     read: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = run_folder(tmp_path / "run", launches(call("cudaMalloc", 5, 9, 9001, pid=55)), None, None)
     user = {"pid": 55, "name": "worker", "parent": 1, "forked": False}
     (folder / RUN).write_text(json.dumps({"gpu_processes": [user]}), encoding="utf-8")
     check(folder, [WINDOW], monkeypatch)
-    assert read == [False]
+    assert read == [True]
 
 
 def test_where_threads_meet_it_is_not_tried_again(

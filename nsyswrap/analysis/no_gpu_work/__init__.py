@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.groups import distinct
+from nsyswrap.analysis.arrays.groups import ascending, distinct
 from nsyswrap.analysis.finding import CheckResult, Numbers
 from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of
 from nsyswrap.analysis.names import CLASSES, LAUNCH, call_class, call_classes, strip_version
@@ -103,11 +103,17 @@ class CaptureEvidence:
 
     @cached_property
     def recorded_pids(self) -> set[int]:
-        """The processes with a CUDA event in the capture."""
+        """The processes with a CUDA event in the capture. Near a window, others of the run are looked for."""
         owners = np.array(gpu_operations_of(self.capture).processes, np.int64)
         if self.capture.has("api"):
             owners = np.append(owners, distinct(self.capture.columns("api", "global_tid")["global_tid"])[0])
-        return set(process_ids(owners).tolist())
+        pids = set(process_ids(owners).tolist())
+        if self.capture.is_near and not {user.pid for user in self.users or ()} <= pids:
+            threads = self.capture.recorded.stream(
+                "api", ("global_tid",), lambda calls: {"": ascending(calls["global_tid"])}
+            )[""]
+            pids.update(process_ids(threads).tolist())
+        return pids
 
     @cached_property
     def unrecorded(self) -> list[GpuUser]:
