@@ -264,7 +264,7 @@ def main(arguments: list[str] | None = None) -> None:
     import_numpy_without_threads()
     warnings.showwarning = note_warning
     sys.excepthook = lambda *error: _print_error("".join(traceback.format_exception(*error)))
-    handled = _end_like_ctrl_c() if arguments is None else []
+    handled = _own_process() if arguments is None else []
     code: str | int | None
     refusal: _Refusal | None = None
     try:
@@ -290,6 +290,12 @@ def main(arguments: list[str] | None = None) -> None:
     for number in handled:
         signal.signal(number, signal.SIG_IGN)  # Python would set the default before it ends
     sys.exit(code)
+
+
+def _own_process() -> list[signal.Signals]:
+    """Set what concerns the whole process; return the signals that raise an exception."""
+    limits.collect_garbage_rarely()
+    return _end_like_ctrl_c()
 
 
 class _Ended(KeyboardInterrupt):

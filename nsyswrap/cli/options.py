@@ -261,7 +261,6 @@ def opener(selection: selections.Selection, **view: object) -> Callable[[Path], 
 
     def open_one(path: Path) -> Capture:
         limits.keep_freed_memory()
-        limits.collect_garbage_rarely()
         capture = captures.open_capture(path).viewed(**view, selection=selection)
         _ = capture.window  # finds the NVTX range, or raises
         captures.check_owners(capture)
