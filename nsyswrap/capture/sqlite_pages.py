@@ -7,9 +7,11 @@ raise NotPlain, and the caller has to use SQLite instead. Some rows of each tabl
 
 from __future__ import annotations
 
+import mmap
 import os
 import random
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -23,6 +25,7 @@ from nsyswrap.base.sqlite import statement
 from nsyswrap.base.threads import in_threads
 from nsyswrap.capture.sqlite_records import (
     PAGE_HEADER_BYTES,
+    Bytes,
     LeafBlock,
     NotPlain,
     read_integers,
@@ -42,7 +45,8 @@ _CLOSE = 8  # pages from one leaf to the next, up to which both are read in one 
 _FEW_BLOCKS = 8  # up to so many blocks, importing threads takes longer than the work
 _THREADS = 2  # more of them wait for the interpreter lock, and hold more blocks
 _KEPT_BYTES = 8 << 20  # more than the arrays of a block take
-_CHECKED_ROWS = 32
+_CHECKED_ROWS = 32  # at most, and one of _CHECKED_OF rows
+_CHECKED_OF = 512
 _CHECKED_LEAVES = 32
 
 _INTERIOR = 5  # type of a page with child pages, in a table with rowids
@@ -71,11 +75,12 @@ class PageFile:
         """Open ``path``, which SQLite has read before; raises OSError."""
         self.db = db
         self._file = path.open("rb", buffering=0)
+        self._rooms = threading.local()
         self.opened_s = time.time()
         self.header = header = self._file.read(100)
         size = int.from_bytes(header[16:18], "big")
         self.page_bytes = 1 << 16 if size == 1 else size
-        self.is_plain = header[20] == 0 and header[59] == _UTF8 and hasattr(os, "pread")
+        self.is_plain = header[20] == 0 and header[59] == _UTF8 and hasattr(os, "preadv")
 
     def close(self) -> None:
         """Close the file."""
@@ -85,30 +90,45 @@ class PageFile:
         """Return size, times of change and number of the file that is open, whatever has its name by now."""
         return os.fstat(self._file.fileno())
 
-    def pages(self, first: int, count: int = 1) -> bytes:
-        """Return consecutive pages, from page number ``first``; raises NotPlain if the file is too short."""
-        content = os.pread(self._file.fileno(), count * self.page_bytes, (first - 1) * self.page_bytes)
-        if len(content) < count * self.page_bytes:
+    def read(self, first: int, room: memoryview) -> None:
+        """Read pages into memory, from page number ``first``; raises NotPlain if the file is too short."""
+        if os.preadv(self._file.fileno(), [room], (first - 1) * self.page_bytes) < len(room):
             raise NotPlain("the file ends early")
-        return content
 
-    def head(self, number: int) -> bytes:
-        """Return the header of a leaf page."""
-        content = os.pread(self._file.fileno(), PAGE_HEADER_BYTES, (number - 1) * self.page_bytes)
-        if len(content) < PAGE_HEADER_BYTES:
-            raise NotPlain("the file ends early")
+    def head(self, number: int) -> bytearray:
+        """Return the header of a page; raises NotPlain as ``read`` does."""
+        content = bytearray(PAGE_HEADER_BYTES)
+        self.read(number, memoryview(content))
         return content
 
     def block(self, numbers: Ints) -> LeafBlock:
-        """Return the leaf pages with these numbers; those that lie close to each other are read at once."""
+        """Return the leaf pages with these numbers; those that lie close to each other are read at once.
+
+        They are valid until the calling thread reads the next ones.
+        """
         apart = np.diff(numbers)
         begins = np.flatnonzero(np.append(True, (apart < 1) | (apart > _CLOSE)))
         counts = np.diff(begins, append=len(numbers))
         first = numbers[begins]
         sizes = numbers[begins + counts - 1] - first + 1
-        content = b"".join(map(self.pages, first.tolist(), sizes.tolist()))
-        places = numbers + np.repeat(np.cumsum(sizes) - sizes - first, counts)
-        return LeafBlock(np.frombuffer(content, np.uint8), places * self.page_bytes, self.page_bytes)
+        places = np.cumsum(sizes) - sizes
+        content = self._room(int(sizes.sum()) * self.page_bytes)
+        for number, place, size in zip(first.tolist(), places.tolist(), sizes.tolist(), strict=True):
+            self.read(number, content[place * self.page_bytes : (place + size) * self.page_bytes].data)
+        starts = (numbers + np.repeat(places - first, counts)) * self.page_bytes
+        return LeafBlock(content, starts, self.page_bytes)
+
+    def _room(self, size: int) -> Bytes:
+        """Return memory for so many bytes, which the calling thread uses again and again.
+
+        It begins with a page of memory: copying from the file to other places can take three times as long.
+        """
+        room: Bytes | None = getattr(self._rooms, "room", None)
+        if room is None or len(room) < size:
+            memory = np.empty(size + mmap.PAGESIZE, np.uint8)
+            room = memory[-memory.ctypes.data % mmap.PAGESIZE :]
+            self._rooms.room = room
+        return room[:size]
 
 
 def find_leaves(file: PageFile, table: str) -> Leaves:
@@ -170,16 +190,18 @@ def _read(  # noqa: PLR0913, PLR0917 - one way for both
     indexes = _column_indexes(file.db, table, names)
     row_ends = np.cumsum(leaves.rows)
     count = int(row_ends[-1])
-    checked = random.Random(table).sample(range(count), min(_CHECKED_ROWS, count))  # noqa: S311 - a sample, no secret
+    checks = min(_CHECKED_ROWS, 1 + count // _CHECKED_OF)
+    checked = random.Random(table).sample(range(count), min(checks, count))  # noqa: S311 - a sample, no secret
     decoded: dict[int, list[int]] = {}  # by rowid
 
     def block(span: slice) -> T:
         rows = slice(int(row_ends[span.start] - leaves.rows[span.start]), int(row_ends[span.stop - 1]))
         columns = room(rows)
         pages = file.block(leaves.numbers[span])
-        if not np.array_equal(row_counts(pages), leaves.rows[span]):
+        counts = leaves.rows[span]
+        if not np.array_equal(row_counts(pages), counts):
             raise Miscounted("pages with rows missing, or a file that changes meanwhile")
-        read_integers(pages, {indexes[name]: values for name, values in columns.items()})
+        read_integers(pages, counts, {indexes[name]: values for name, values in columns.items()})
         for row in checked:
             if rows.start <= row < rows.stop:
                 leaf = int(np.searchsorted(row_ends, row, "right"))
@@ -232,7 +254,7 @@ def _leaf_numbers(file: PageFile, table: str) -> tuple[Ints, Ints]:
         unseen[level[level < len(unseen)]] = False
         if np.count_nonzero(unseen) != left:
             raise NotPlain("no tree of pages, or a damaged one")
-        if file.pages(int(level[0]))[0] != _INTERIOR:
+        if file.head(int(level[0]))[0] != _INTERIOR:
             break
         pieces = range(0, len(level), max(1, _BLOCK_BYTES // file.page_bytes))
         below = [_children(file, *(part[at : at + pieces.step] for part in (level, last))) for at in pieces]

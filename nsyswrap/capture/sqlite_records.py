@@ -75,9 +75,12 @@ def row_counts(block: LeafBlock) -> Ints:
     return rows
 
 
-def read_integers(block: LeafBlock, columns: Mapping[int, Ints]) -> None:
-    """Fill each array with the column at that place of the records; raises NotPlain."""
-    cells = _cells(block, row_counts(block))
+def read_integers(block: LeafBlock, rows: Ints, columns: Mapping[int, Ints]) -> None:
+    """Fill each array with the column at that place of the records; raises NotPlain.
+
+    ``rows`` is the number of rows of each page.
+    """
+    cells = _cells(block, rows)
     if _read_alike(block, cells, columns):
         return
     start, payload = _behind_sizes(block.data, cells.at)
@@ -159,34 +162,44 @@ def _read_by_types(data: Bytes, records: Records, columns: Mapping[int, Ints]) -
     if not len(heads):
         return False
     header, *kinds = _by_place(heads)
-    if header.min() <= count or max(int(byte.max()) for byte in (header, *kinds)) > _SHORT:
+    if np.min(header) <= count or max(map(_largest, (header, *kinds))) > _SHORT:
         return False
-    end: Any = header.astype(np.int16)  # one number for all rows, until sizes differ
-    ends = []
+    end: Any = header if isinstance(header, int) else header.astype(np.int16)
+    ends = []  # each one number for all rows, until sizes differ
     for kind in kinds:
-        if kind.max() > _LAST_NUMBER and ((kind >= _RESERVED) & (kind < _TEXTS)).any():
+        if isinstance(kind, int):
+            size: Any = _SIZE_BYTES[kind]
+            reserved = _RESERVED <= kind < _TEXTS
+        else:
+            sizes = np.frombuffer(kind.tobytes().translate(_SIZE_BYTES), np.uint8)
+            size = sizes.astype(np.int16) if sizes.min() < sizes.max() else int(sizes[0])
+            reserved = kind.max() > _LAST_NUMBER and bool(((kind >= _RESERVED) & (kind < _TEXTS)).any())
+        if reserved:
             raise NotPlain("damaged records")
-        size = np.frombuffer(kind.tobytes().translate(_SIZE_BYTES), np.uint8)
-        end = end + (size if size.min() < size.max() else size[0]).astype(np.int16)
+        end = end + size
         ends.append(end)
     if (end > records.local).any():
         raise NotPlain("short, long or damaged records")
     if ((header == count + 1) & (end != records.payload)).any():
         raise NotPlain("damaged records")
-    leading = [int(end) for end in ends if not end.ndim]
+    leading = [end for end in ends if isinstance(end, int)]
     copies = (
         _pieces(data, records.start - _WORD, _WORD + leading[-1]) if min(columns) < len(leading) else None
     )
     for column, out in columns.items():
         kind, end = kinds[column], ends[column]
-        if copies is not None and not (end.ndim or kind.ndim):
-            _same_kind(copies, int(end), int(kind), out)
+        if copies is not None and isinstance(end, int) and isinstance(kind, int):
+            _same_kind(copies, end, kind, out)
         else:
-            _integers(data, records.start + end, kind, out)
+            _integers(data, records.start + end, np.uint8(kind) if isinstance(kind, int) else kind, out)
     return True
 
 
-def _by_place(pieces: NDArray[np.void]) -> Iterator[Bytes | np.uint8]:
+def _largest(byte: Bytes | int) -> int:
+    return byte if isinstance(byte, int) else int(byte.max())
+
+
+def _by_place(pieces: NDArray[np.void]) -> Iterator[Bytes | int]:
     """Yield each byte of the pieces: one number if all have the same, else an array."""
     size = pieces.itemsize
     width = _WORD if size >= _WORD else 1  # of what is compared at once
@@ -196,9 +209,7 @@ def _by_place(pieces: NDArray[np.void]) -> Iterator[Bytes | np.uint8]:
         marks = int(np.bitwise_or.reduce(words ^ words[0])).to_bytes(width, "little")
         differ.update(at + place for place, mark in enumerate(marks) if mark)
     for at, byte in enumerate(pieces[:1].tobytes()):
-        yield (
-            np.ndarray(len(pieces), np.uint8, pieces, at, (size,)).copy() if at in differ else np.uint8(byte)
-        )
+        yield np.ndarray(len(pieces), np.uint8, pieces, at, (size,)).copy() if at in differ else byte
 
 
 def _read_by_record(data: Bytes, records: Records, columns: Mapping[int, Ints]) -> None:

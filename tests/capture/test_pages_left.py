@@ -86,7 +86,7 @@ def test_a_file_that_ends_early(tmp_path: Path, size: int) -> None:
     content = (tmp_path / "x").read_bytes()
     (tmp_path / "x").write_bytes(content[:size])
     with pytest.raises(NotPlain, match="ends early"), opened(tmp_path / "x") as file:
-        file.pages(len(content) // 512)
+        file.block(np.array([len(content) // 512]))
     with pytest.raises(DamagedCapture, match="is cut off"):
         Export(tmp_path / "x")
 
@@ -226,8 +226,8 @@ def test_bytes_kept_free_in_every_page_are_left_to_sqlite(tmp_path: Path) -> Non
         by_pages(tmp_path / "x", ["c0"])
 
 
-def off_by_one(block: LeafBlock, columns: dict[int, sqlite_pages.Ints]) -> None:
-    read_integers(block, columns)
+def off_by_one(block: LeafBlock, rows: sqlite_pages.Ints, columns: dict[int, sqlite_pages.Ints]) -> None:
+    read_integers(block, rows, columns)
     for column in columns.values():
         np.add(column, 1, out=column)
 

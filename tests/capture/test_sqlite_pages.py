@@ -89,13 +89,13 @@ def test_a_tree_of_several_levels(tmp_path: Path) -> None:
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many pages were read at a time."""
     found: list[int] = []
-    pages_of = PageFile.pages
+    read_as_always = PageFile.read
 
-    def pages(file: PageFile, first: int, count: int = 1) -> bytes:
-        found.append(count)
-        return pages_of(file, first, count)
+    def read(file: PageFile, first: int, room: memoryview) -> None:
+        found.append(len(room) // file.page_bytes)
+        read_as_always(file, first, room)
 
-    monkeypatch.setattr(PageFile, "pages", pages)
+    monkeypatch.setattr(PageFile, "read", read)
     return found
 
 
