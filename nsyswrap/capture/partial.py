@@ -21,7 +21,7 @@ from nsyswrap.base.errors import DamagedCapture
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.capture.selection import select
 from nsyswrap.capture.sqlite_pages import Leaves
-from nsyswrap.capture.stored_times import BlockTimes
+from nsyswrap.capture.stream import BlockTimes, block_times
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 OWNERS = ("global_tid", "global_pid")
 
 _BLOCK_ROWS = 1 << 19  # at a time, so that deciding takes little memory
-_MOST_BLOCKS = 16  # that are read at once when something is looked for
+_FIRST_BLOCKS, _MOST_BLOCKS = 4, 64  # that are read at once when something is looked for
 _MOST = 0.5  # of a table's pages, from which on all are read and kept for other views
 _KNOWN: WeakKeyDictionary[Export, dict[str, BlockTimes]] = (
     WeakKeyDictionary()
@@ -100,7 +100,7 @@ def rows_beyond(export: Export, table: str, time_ns: int, *, later: bool) -> Ite
         return
     marks, order = (times.last > time_ns, times.first) if later else (times.first < time_ns, -times.last)
     ends, blocks = np.cumsum(times.rows), np.flatnonzero(marks)
-    blocks, count = blocks[np.argsort(order[blocks], kind="stable")], 1
+    blocks, count = blocks[np.argsort(order[blocks], kind="stable")], _FIRST_BLOCKS
     while len(blocks):
         some, blocks = np.sort(blocks[:count]), blocks[count:]
         yield np.concatenate([np.arange(ends[one] - times.rows[one], ends[one]) for one in some.tolist()])
@@ -108,12 +108,10 @@ def rows_beyond(export: Export, table: str, time_ns: int, *, later: bool) -> Ite
 
 
 def _computed(export: Export, table: str, times: Wanted) -> BlockTimes:
-    def span(columns: Columns) -> Columns:
-        start, end = (columns[name] for name, _ in times)
-        first, last = min(start.min(), end.min()), max(start.max(), end.max())
-        return {"rows": np.array([len(start)]), "first": np.array([first]), "last": np.array([last])}
+    def work(columns: Columns) -> Columns:
+        return block_times(*(columns[name] for name, _ in times))._asdict()
 
-    return BlockTimes(**export.stream(table, times, span))
+    return BlockTimes(**export.stream(table, times, work))
 
 
 def _crossing(leaves: Leaves, spans: BlockTimes, window: Window) -> NDArray[np.bool_]:

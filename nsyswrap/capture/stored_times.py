@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from nsyswrap.base.errors import OutputError, Unreadable
 from nsyswrap.base.files import small_file, write
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import cache_dir
-from nsyswrap.capture.stream import Columns
+from nsyswrap.capture.stream import BlockTimes, Columns, block_times
 
 with lazy_imports():
     import hashlib
@@ -27,27 +27,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
     from nsyswrap.capture.schema import Wanted
     from nsyswrap.capture.sqlite_pages import Leaves, PageFile
     from nsyswrap.capture.stream import Extremes
 
 
 LARGE_LEAVES = 1 << 11  # pages of a table whose times are worth keeping: 8 MiB, as nsys writes them
-_BLOCK_ROWS = 1 << 13
 _SETTLED_S = 2.0  # a file system may give changes within this time the same time of change
 _UNUSED_S = 30 * 86_400.0
-_FORM = 1  # of the stored times
+_FORM = 2  # of the stored times
 _ENDING = ".times"
-
-
-class BlockTimes(NamedTuple):
-    """The number of rows of each block, and the first and the last time in it, in ns."""
-
-    rows: NDArray[np.int64]
-    first: NDArray[np.int64]
-    last: NDArray[np.int64]
 
 
 class StoredFile:
@@ -98,23 +87,17 @@ class StoredTimes:
 
     def keep_streamed(self, read: Wanted, extremes: Extremes) -> None:
         """Store the times of a table whose columns ``read`` were streamed."""
-        self._keep(read, lambda: BlockTimes(*extremes.blocks("start", "end")))
+        self._keep(read, extremes.times)
 
     def keep_read(self, read: Wanted, columns: Columns) -> None:
         """Store the times of a table whose columns ``read`` were read completely."""
+        self._keep(read, lambda: block_times(columns["start"], columns["end"]))
 
-        def times() -> BlockTimes:
-            begins = np.arange(0, len(columns["start"]), _BLOCK_ROWS)
-            low, high = (edge(columns["start"], columns["end"]) for edge in (np.minimum, np.maximum))
-            rows = np.diff(begins, append=len(low))
-            return BlockTimes(rows, np.minimum.reduceat(low, begins), np.maximum.reduceat(high, begins))
-
-        self._keep(read, times)
-
-    def _keep(self, read: Wanted, times: Callable[[], BlockTimes]) -> None:
+    def _keep(self, read: Wanted, find: Callable[[], BlockTimes | None]) -> None:
         """Store the times of a large table, once."""
-        if self.is_large and {("start", "time"), ("end", "time")} <= set(read) and not self.times():
-            self._file.write(np.stack(times()).tobytes())
+        timed = {("start", "time"), ("end", "time")} <= set(read)
+        if self.is_large and timed and not self.times() and (times := find()):
+            self._file.write(np.stack(times).tobytes())
 
 
 def _path(pages: PageFile, what: str) -> Path | None:

@@ -4,7 +4,7 @@ What needs no single row, such as sums by name, passes a function ``work`` to ``
 this way:
 
 1. a thread reads its pages into columns, and calls ``noting(work)``
-2. that returns the arrays of ``work``, and a note: rows, extremes of each column, sum of the durations
+2. that returns the arrays of ``work``, and a note: extremes of each column, times of smaller blocks
 3. ``Extremes.noted`` keeps the note, and ``joined`` puts the arrays behind those of the block before
 
 After the last block ``Export`` checks the extremes as it checks whole columns. ``work`` returns arrays of one
@@ -27,6 +27,7 @@ Columns = dict[str, NDArray[Any]]
 
 _FEW = 16  # numbers, from which on np.isin is as fast as comparing with each
 BLOCK_ROWS = 1 << 16  # intermediate arrays of so many rows stay in the CPU cache
+_TIMED_ROWS = 1 << 12
 _INT32 = np.iinfo(np.int32)
 
 
@@ -87,16 +88,33 @@ def joined(parts: Iterable[Columns], rows: int) -> Columns:
     return {name: array[:first] for name, array in arrays.items()}
 
 
-class _Note(NamedTuple):
-    """What is known of a block: its rows, the smallest and largest value of each column, the time in ns."""
+class BlockTimes(NamedTuple):
+    """The number of rows of each block of a table, and the first and the last time in it, in ns."""
 
-    rows: int
+    rows: NDArray[np.int64]
+    first: NDArray[np.int64]
+    last: NDArray[np.int64]
+
+
+def block_times(start: NDArray[Any], end: NDArray[Any]) -> BlockTimes:
+    """Return the times of blocks of rows. They are small: windows read those that can have a row in them."""
+    begins = np.arange(0, len(start), _TIMED_ROWS)
+    first, last = (
+        extreme(extreme.reduceat(start, begins), extreme.reduceat(end, begins))
+        for extreme in (np.minimum, np.maximum)
+    )
+    return BlockTimes(np.diff(begins, append=len(start)), first, last)
+
+
+class _Note(NamedTuple):
+    """What is known of a block: the smallest and largest value of each column, and its times."""
+
     ends: dict[str, tuple[int, int]]
-    duration_ns: float
+    times: BlockTimes | None
 
 
 class Extremes:
-    """The smallest and largest values of streamed columns, by block, and the sum of all durations."""
+    """The smallest and largest values of streamed columns, and the times of small blocks of them."""
 
     def __init__(self) -> None:
         self._notes: list[_Note] = []
@@ -113,16 +131,10 @@ class Extremes:
         lows, highs = zip(*(note.ends[name] for note in self._notes), strict=True)
         return min(lows, default=MISSING), max(highs, default=MISSING)
 
-    def blocks(self, *names: str) -> tuple[NDArray[Any], ...]:
-        """Return the number of rows of each block, and the smallest and largest value in these columns."""
-        ends = [[note.ends[name] for name in names] for note in self._notes]
-        lows, highs = np.array(ends).min(axis=1)[:, 0], np.array(ends).max(axis=1)[:, 1]
-        return np.array([note.rows for note in self._notes]), lows, highs
-
-    @property
-    def total_ns(self) -> float:
-        """The sum of all durations in ns, about."""
-        return sum(note.duration_ns for note in self._notes)
+    def times(self) -> BlockTimes | None:
+        """Return the times of all blocks, if starts and ends were streamed."""
+        times = [note.times for note in self._notes if note.times]
+        return BlockTimes(*map(np.concatenate, zip(*times, strict=True))) if times else None
 
 
 def noting(work: Callable[[Columns], Columns]) -> Callable[[Columns], tuple[_Note, Columns]]:
@@ -132,7 +144,5 @@ def noting(work: Callable[[Columns], Columns]) -> Callable[[Columns], tuple[_Not
 
 def _note(columns: Columns) -> _Note:
     ends = {name: (int(part.min()), int(part.max())) for name, part in columns.items()}
-    duration_ns = 0.0
-    if columns.keys() >= {"start", "end"}:
-        duration_ns = float(np.abs(columns["end"] - columns["start"]).sum(dtype=float))
-    return _Note(len(next(iter(columns.values()))), ends, duration_ns)
+    timed = columns.keys() >= {"start", "end"}
+    return _Note(ends, block_times(columns["start"], columns["end"]) if timed else None)

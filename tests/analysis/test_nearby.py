@@ -21,7 +21,7 @@ from nsyswrap.base.run_folder import RUN
 from nsyswrap.capture import partial, sqlite_pages, stored_times
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import PAGEABLE, PINNED
-from nsyswrap.capture.stored_times import BlockTimes
+from nsyswrap.capture.stream import BlockTimes
 from nsyswrap.cli import cli
 
 MS = 10**6
@@ -392,7 +392,8 @@ def test_what_lies_beyond_is_the_rest(read: list[bool], tmp_path: Path) -> None:
     assert sorted(before + here + after) == sorted(every)
 
 
-def test_blocks_beyond_a_time_come_from_near_to_far(tmp_path: Path) -> None:
+def test_blocks_beyond_a_time_come_from_near_to_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partial, "_FIRST_BLOCKS", 1)
     capture = open_capture(write(tmp_path / "c.sqlite", *launches()))
     count, first, last = np.full(4, 2), np.array([0, 10, 5, 30]), np.array([9, 19, 12, 39])
     partial._KNOWN[capture.original] = {"KERNEL": BlockTimes(count, first, last)}  # noqa: SLF001
