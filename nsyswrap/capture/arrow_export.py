@@ -127,6 +127,10 @@ class ArrowExport(Export):
         self._check_streamed(table, wanted, extremes)
         return made
 
+    def texts(self, ids: Iterable[int], *, alone: bool = False) -> dict[int, str]:  # noqa: ARG002 - as of an Export
+        """Return the texts of StringIds by id: a file of them is read at once."""
+        return self.strings
+
     def has_rows(self, table: str) -> bool:
         """Return True if a table has a row."""
         return self.count(table) > 0

@@ -415,11 +415,12 @@ class Capture:
 
     def text(self, string_id: int) -> str | None:
         """Return the text of a StringIds id, or None if the export lacks it."""
-        return self._export.strings.get(string_id)
+        return self._export.texts([string_id]).get(string_id)
 
     def texts(self, string_ids: NDArray[Any]) -> list[str | None]:
         """Return the text of each StringIds id, as ``text`` does."""
-        return list(map(self._export.strings.get, string_ids.tolist()))
+        ids = string_ids.tolist()
+        return list(map(self._export.texts(ids).get, ids))
 
     def labels(self, enum: str) -> Mapping[int, str]:
         """Return the labels of the numbers in an enum of ``schema.ENUMS``: the export's, or built-in ones.

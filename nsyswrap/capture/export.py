@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import sqlite3
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -64,6 +64,7 @@ from nsyswrap.capture.stream import Columns, Extremes, in_blocks, joined, noting
 T = TypeVar("T")
 _CHUNK_ROWS = 1000  # larger chunks do not fit the CPU cache and take twice as long
 EXACT = 2**53  # below it floats hold each integer: 104 days in ns, 9 PB
+_FEW_TEXTS = 10_000  # with more, all texts are read
 _SUM = 2**60  # largest sum of a column, which leaves room for those of several tables
 _STEPS = 10_000  # of SQLite between two looks at the clock
 _OF_PAYLOADS = ("eventType", "start", "globalTid", "binaryData")
@@ -246,6 +247,14 @@ class Export:
             rows = self.select(STRINGS, ("id", "int"), ("value", "text"))
             self._strings = {i: text for i, text in rows if text is not None}
         return self._strings
+
+    def texts(self, ids: Iterable[int], *, alone: bool = False) -> dict[int, str]:
+        """Return texts of StringIds by id: of these ids, and of others unless they are read ``alone``."""
+        few = {*ids} if alone and self._strings is None else ()
+        if not few or len(few) > _FEW_TEXTS or not {"id", "value"} <= {*self.tables.get(STRINGS, ())}:
+            return self.strings
+        sql = f"SELECT id, CAST(value AS TEXT) FROM {STRINGS} WHERE id IN ({', '.join(map(str, few))})"  # noqa: S608 - numbers
+        return {i: text for i, text in self.rows(sql) if text is not None}
 
     def damage(self, patience_s: float) -> str | None:
         """Return the first finding of SQLite's quick check, empty if it has none; None if it takes longer."""

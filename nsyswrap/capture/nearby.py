@@ -15,7 +15,7 @@ from nsyswrap.capture.partial import part_of, rows_beyond
 from nsyswrap.capture.stream import Columns, in_blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from nsyswrap.capture.export import Export
     from nsyswrap.capture.schema import Wanted
@@ -31,6 +31,7 @@ class NearbyExport:
     def __init__(self, complete: Export, rows: Mapping[str, NDArray[Any]], times: tuple[int, int]) -> None:
         self.complete, self._rows, self.times = complete, rows, times
         self._read: dict[tuple[str, str], NDArray[Any]] = {}
+        self._texts: dict[int, str | None] = {}
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - what the export has
         return getattr(self.complete, name)
@@ -56,6 +57,13 @@ class NearbyExport:
             return self.complete.stream(table, wanted, work)
         columns = zip((name for name, _ in wanted), self.columns(table, wanted), strict=True)
         return in_blocks(dict(columns), work)
+
+    def texts(self, ids: Iterable[int]) -> dict[int, str | None]:
+        """Return texts of StringIds by id, as an export does; only those that are asked for are read."""
+        missing = {*ids} - self._texts.keys()
+        if missing:
+            self._texts |= {**dict.fromkeys(missing), **self.complete.texts(missing, alone=True)}
+        return self._texts
 
     def leaves(self, table: str) -> Leaves | None:
         """Return None for tables of which rows are left out: they are not read from pages."""

@@ -87,6 +87,10 @@ class SharedExport:
         shown = self.names.of(strings.values())
         return {i: shown.get(text, text) for i, text in strings.items()} if shown else strings
 
+    def texts(self, ids: Iterable[int]) -> dict[int, str]:  # noqa: ARG002 - as of an Export
+        """Return the texts of StringIds by id: of all, because equal ones are numbered."""
+        return self.strings
+
     def columns(self, table: str, wanted: Wanted) -> list[NDArray[Any]]:
         """Return columns as an export does."""
         columns = self.original.columns(table, wanted)
