@@ -6,7 +6,6 @@ to one, those that multiply share it by their time.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -41,6 +40,7 @@ from nsyswrap.analysis.range_tree.figures import shape_sources
 from nsyswrap.analysis.range_tree.tree import NestedRanges, range_tree_of
 from nsyswrap.base.constants import NS_PER_S
 from nsyswrap.base.records import dataclass
+from nsyswrap.base.regex import regex
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import SPANS
@@ -50,7 +50,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[Any]
 
 _BYTES = {"f64": 8, "tf32": 4, "f32": 4, "i32": 4, "f16": 2, "bf16": 2, "f8": 1, "i8": 1}
-_OPAQUE = re.compile(r"OpaqueType<(?:\(unsigned int\))?(\d{1,2})")
+_OPAQUE = regex(r"OpaqueType<(?:\(unsigned int\))?(\d{1,2})")
 _OTHER, _MOVES, _PRODUCT, _MULTIPLIES = range(4)  # what a kernel of an operation is for
 _WEIGHT = 1  # the input of a convolution after the first
 # Times the peak at most: masks of attention and Winograd's convolution save work that counts; caches help.

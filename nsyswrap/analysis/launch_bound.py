@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,12 @@ from nsyswrap.analysis.judged_process import judged_processes
 from nsyswrap.analysis.launches import Launches, launches_of
 from nsyswrap.analysis.names import by_thread, with_name
 from nsyswrap.base.records import dataclass
+from nsyswrap.base.regex import regex
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import union
 from nsyswrap.capture.per_capture import per_capture
 
-_WAITS = re.compile("cu(da)?(.*Synchronize|Memcpy(?!.*Async))")
+_WAITS = regex("cu(da)?(.*Synchronize|Memcpy(?!.*Async))")
 _LEAST_WEIGHT = 0.05
 
 

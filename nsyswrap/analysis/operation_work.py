@@ -8,15 +8,16 @@ once.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from math import inf, isfinite, nan, prod
 from typing import NamedTuple
 
+from nsyswrap.base.regex import regex
+
 Shape = tuple[float, ...]
 
 _ATEN = "aten::"
-_SIZES, _SHAPE = re.compile(r"[\[\]0-9, ]*"), re.compile(r"\[([0-9, ]*)\]")
+_SIZES, _SHAPE = regex(r"[\[\]0-9, ]*"), regex(r"\[([0-9, ]*)\]")
 _MOST_DIGITS = 18  # of the extent of an array
 _MOST_DIMENSIONS, _MOST_SHAPES = 64, 10_000  # of an array of PyTorch, of the inputs of one operation
 _MATRIX, _BATCH = 2, 3  # dimensions of what a product multiplies

@@ -31,6 +31,7 @@ from nsyswrap.analysis.kernel_names.arithmetic import (
 )
 from nsyswrap.analysis.kernel_names.classes import Rules
 from nsyswrap.analysis.names import full_names, kinds_of_kernels
+from nsyswrap.base.regex import regex
 from nsyswrap.base.run_facts import Peaks, conditions_of
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
@@ -71,8 +72,8 @@ _HALVED = ("GeForce", {"f16", "bf16", "tf32", "f8"})
 # 1755 MHz by NVIDIA's H100 paper, others by their data sheets.
 _TENSOR_CLOCK = (((9, 0), r"NVL\b", 0.8655), ((9, 0), "", 61 / 66), ((10, 0), r"\bB200", 0.944))
 # What has other rates than its capability, or a part of a GPU.
-HALF = re.compile("_w?g?mma_f16_")  # of cuDNN: it writes f16 for bfloat16, too, whose peak is the same
-_UNKNOWN = re.compile(r"\b(?:MIG|CMP|H20|H800|L20?|RTX [45]090 D|RTX 5880)\b")
+HALF = regex("_w?g?mma_f16_")  # of cuDNN: it writes f16 for bfloat16, too, whose peak is the same
+_UNKNOWN = regex(r"\b(?:MIG|CMP|H20|H800|L20?|RTX [45]090 D|RTX 5880)\b")
 
 
 def peak_flops(whole: Capture, kind: str, *, tensor_cores: bool) -> float | None:

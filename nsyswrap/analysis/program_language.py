@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import PurePath
 
@@ -10,25 +9,26 @@ from nsyswrap.analysis.arrays.groups import ascending
 from nsyswrap.analysis.gpu_operations import KERNEL
 from nsyswrap.analysis.names import full_names
 from nsyswrap.analysis.nvtx_ranges import domain_names
+from nsyswrap.base.regex import regex
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import XLA_DOMAIN
 
 PYTORCH, JAX = FRAMEWORKS = ("pytorch", "jax")
-_PYTORCH = re.compile(
+_PYTORCH = regex(
     r"\bat::(?:native|cuda)\b|\bat_cuda_detail::|\bc10::|PyTorchMemEffAttention|\bpytorch_flash::"
     r"|^triton_(?:poi|red|per|tem|for|spl)_(?:fused_)?"
 )
 # XLA names a kernel after its fusion: loop_add_fusion, input_reduce_fusion_1, wrapped_convert, fusion_12
-_JAX = re.compile(r"^(?:(?:loop|input|gemm|transpose|scatter|concatenate)_(?:\w+_)?)?fusion(?:_|$)|^wrapped_")
+_JAX = regex(r"^(?:(?:loop|input|gemm|transpose|scatter|concatenate)_(?:\w+_)?)?fusion(?:_|$)|^wrapped_")
 
 CUPY, PYTHON, OPENACC, CUDA = "cupy", "python", "openacc", "cuda"
 IN_PYTHON = (PYTORCH, JAX, CUPY, PYTHON)
 LANGUAGES = (*IN_PYTHON, OPENACC, CUDA)
-_PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
-_CUPY = re.compile(r"^cupy_")
+_PYTHON = regex(r"(?:python|pypy)[\d.]*")
+_CUPY = regex(r"^cupy_")
 # The compilers of NVIDIA and GCC name a kernel after the function and the line of its loop.
-_OPENACC = re.compile(r"_\d+_gpu(?:__red)?$|^nvkernel_|\$_omp_fn\$\d+$")
+_OPENACC = regex(r"_\d+_gpu(?:__red)?$|^nvkernel_|\$_omp_fn\$\d+$")
 
 
 @per_capture

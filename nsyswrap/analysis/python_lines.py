@@ -9,7 +9,6 @@ stacks of launches: those of calls that wait alone do not tell where a program i
 from __future__ import annotations
 
 import html
-import re
 import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import rows_by
 from nsyswrap.analysis.names import CLASSES, LAUNCH, call_classes
+from nsyswrap.base.regex import regex
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.export import Export
 from nsyswrap.capture.per_capture import per_capture
@@ -26,7 +26,7 @@ from nsyswrap.capture.schema import NVTX_MARK, PROCESS_MASK, SPANS
 
 Ints = NDArray[Any]
 
-_LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib(?:64)?/python3[.\d]*/|^<(?!stdin|string|ipython)")
+_LIBRARY = regex(r"/(?:site|dist)-packages/|/lib(?:64)?/python3[.\d]*/|^<(?!stdin|string|ipython)")
 _HEADER = struct.Struct("<32x12xI")  # of nsys, then of the stack with the number of its frames
 _FRAME = struct.Struct("<2QI4x")  # ids of function and file, line
 _MOST = 300_000  # stacks: 100 MB

@@ -17,6 +17,7 @@ from nsyswrap.analysis.arrays.groups import ascending
 from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.nvtx_ranges import texts_and_domains, thread_ranges
 from nsyswrap.base.constants import MISSING
+from nsyswrap.base.regex import regex
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import union
 from nsyswrap.capture.per_capture import per_capture
@@ -29,18 +30,18 @@ NEITHER, FORWARD, BACKWARD = range(3)  # phases of a training step
 NO_NAME = "(no name)"
 
 _EVALUATES = "autograd::engine::evaluate_function: "
-_FIELDS = re.compile(r", (?:seq|op_id|sizes) = ")
-_SEQUENCE = re.compile(r", seq = (\d+)")
+_FIELDS = regex(r", (?:seq|op_id|sizes) = ")
+_SEQUENCE = regex(r", seq = (\d+)")
 SIZES, _INPUTS = ", sizes = ", ", input_op_ids = "
 _PREFIXES = ("aten::", "autograd::engine::", "torch::autograd::")
-_BACKWARD = re.compile(r"(?:Backward|Backward\d+|AccumulateGrad)$")
-_STEP = re.compile(
+_BACKWARD = regex(r"(?:Backward|Backward\d+|AccumulateGrad)$")
+_STEP = regex(
     r"((?:.*[ _-])?(?:train|training)?(?:step|iter|iteration|(?:mini|micro)?batch|epoch)[ _:#-]*)\d+ *",
     re.IGNORECASE,
 )
-_XLA_MODULE = re.compile(r"XlaModule:#(?:prefix=(?P<name>.*?),)?hlo_module=(?P<op>[^,#]*)")
-_XLA_THUNK = re.compile(r"Thunk:#(?:name=(?P<name>.*?),)?hlo_op=(?P<op>[^,#]*)")
-_WRAPPED = re.compile(r"(?P<transform>\w+)\((?P<inner>.*)\)")
+_XLA_MODULE = regex(r"XlaModule:#(?:prefix=(?P<name>.*?),)?hlo_module=(?P<op>[^,#]*)")
+_XLA_THUNK = regex(r"Thunk:#(?:name=(?P<name>.*?),)?hlo_op=(?P<op>[^,#]*)")
+_WRAPPED = regex(r"(?P<transform>\w+)\((?P<inner>.*)\)")
 
 
 SHAPES_END = "shapes end"  # the text of the mark where `profile --modules` records shapes no more

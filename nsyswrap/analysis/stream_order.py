@@ -20,6 +20,7 @@ from nsyswrap.analysis.correlation import equal_pairs
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.names import calls_named
 from nsyswrap.base.constants import MISSING
+from nsyswrap.base.regex import regex
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import PROCESS_MASK
@@ -27,7 +28,7 @@ from nsyswrap.capture.schema import PROCESS_MASK
 Key = tuple[int, int, int, int]  # of a stream: process, device, context, stream
 
 
-_WAIT = re.compile(r"cu(da)?StreamWaitEvent")
+_WAIT = regex(r"cu(da)?StreamWaitEvent")
 _STREAM = ("global_pid", "device_id", "context_id", "stream_id")
 UNSURE = -2
 _MOST_HOPS = 64  # operations between one that waits and what it waits for

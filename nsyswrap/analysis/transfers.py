@@ -30,6 +30,7 @@ from nsyswrap.analysis.gpu_operations import (
 from nsyswrap.analysis.names import with_name
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.records import dataclass
+from nsyswrap.base.regex import regex
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import union
 from nsyswrap.capture.schema import ON_DEVICE, PAGEABLE, SPANS, UM_TO_DEVICE, UM_TO_HOST
@@ -55,7 +56,7 @@ _SOURCES = {
 
 TIMED, NO_TIME, STAGED, TOO_FAST = range(4)  # how a duration can be used
 
-_ASYNCHRONOUS = re.compile("cu(da)?Memcpy.*Async", re.IGNORECASE)
+_ASYNCHRONOUS = regex("cu(da)?Memcpy.*Async", re.IGNORECASE)
 
 PAGE_BYTES = 4096
 _OTHER_WAY = {UM_TO_DEVICE: UM_TO_HOST, UM_TO_HOST: UM_TO_DEVICE}

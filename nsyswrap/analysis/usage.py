@@ -10,7 +10,6 @@ gives it a name that nsys searches for.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -22,6 +21,7 @@ from nsyswrap.analysis.arrays.groups import ascending, group_keys, rows_by
 from nsyswrap.analysis.finding import Note
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.records import dataclass
+from nsyswrap.base.regex import regex
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import FREED, MANAGED, METRIC_GPU, ON_DEVICE, PINNED
@@ -150,7 +150,7 @@ def memory_use_of(capture: Capture) -> list[MemoryUse]:
 
 
 _METRICS, _METRIC_NAMES = "gpu_metric", "gpu_metric_name"
-_NAME = re.compile(r"(?P<name>.*?)\s*\[(?P<unit>[^\]]*)\]")
+_NAME = regex(r"(?P<name>.*?)\s*\[(?P<unit>[^\]]*)\]")
 _UNITS = {"Throughput %": "%"}
 _MHZ, _LEAST_HZ = "MHz", 1_000_000  # nsys samples clocks in Hz, though it names them MHz
 

@@ -7,12 +7,12 @@ a renamed column, add its name to the field. For a new table, add an entry to ``
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.records import dataclass
+from nsyswrap.base.regex import regex
 from nsyswrap.base.text import unknown
 
 FieldKind = Literal["int", "text", "string", "time", "end", "amount", "optional amount"]
@@ -58,7 +58,7 @@ TIME_COLUMNS = ("start", "timestamp", "rawTimestamp")  # a table with one of the
 CAPTURE_MARKS = ("CUPTI_ACTIVITY_KIND_", "TARGET_INFO_", "NVTX_EVENTS", "OSRT_API")
 
 # Names as nsys gives them to its tables. A view of such a name is refused, one of another name ignored.
-NSYS_TABLE = re.compile(r"[A-Z][A-Z0-9_]+|StringIds|ThreadNames|ProcessStreams|UnwindMethodType")
+NSYS_TABLE = regex(r"[A-Z][A-Z0-9_]+|StringIds|ThreadNames|ProcessStreams|UnwindMethodType")
 
 # globalTid: thread id in bits 0-23, process id in bits 24-47, VM and hardware id above.
 # globalPid: the same with bits 0-23 zero. Both are signed 64-bit integers.
@@ -467,7 +467,7 @@ ENUMS: dict[str, tuple[str, dict[int, str]]] = {
 }
 
 # Columns with StringIds ids, in all tables of nsys.
-STRING_COLUMN = re.compile(
+STRING_COLUMN = regex(
     r"(?i)(.*name|.*(?<!con)text|content)Id|(demangled|short|mangled)Name"
     r"|(func|kernel|object|provider|task|var)Name|CpuInstruction|symbol|module|sourceFile|srcFile|description"
 )

@@ -13,6 +13,7 @@ import numpy as np
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.records import dataclass
+from nsyswrap.base.regex import regex
 from nsyswrap.base.text import did_you_mean
 from nsyswrap.capture.intervals import LEAST, MOST, Window, whole_time
 from nsyswrap.capture.schema import (
@@ -37,8 +38,8 @@ KernelNames = Literal["full", "base", "mangled"]
 NAME_FIELDS = {"full": "name", "base": "base_name", "mangled": "mangled_name"}
 _UNITS = {"": 1, "ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 _UNITS |= {"nsec": 1, "usec": 10**3, "msec": 10**6, "sec": 10**9, "min": 60 * 10**9, "hour": 3600 * 10**9}
-_PART = re.compile(r"([+-]?(?:\d{1,99}(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)([a-z]+|$)", re.ASCII)
-_INSTANCES = re.compile(r"(.*)/([0-9]{1,18})(?:-([0-9]{1,18}))?", re.DOTALL)
+_PART = regex(r"([+-]?(?:\d{1,99}(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)([a-z]+|$)", re.ASCII)
+_INSTANCES = regex(r"(.*)/([0-9]{1,18})(?:-([0-9]{1,18}))?", re.DOTALL)
 _MACHINE_SHIFT = 48  # of a global id
 _MOST_CHARACTERS = 500  # of a list of names in a message
 

@@ -7,7 +7,6 @@ keeps freed memory for itself holds it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -32,18 +31,19 @@ from nsyswrap.analysis.usage import (
     unknown_frees,
 )
 from nsyswrap.base.constants import MISSING
+from nsyswrap.base.regex import regex
 from nsyswrap.capture.intervals import NOTHING, union
 from nsyswrap.capture.schema import SPANS
 
 _NEAR = 0.9  # of the memory of the GPU
 _LEAST_STEPS = 6  # fewer show no trend
 OUT_OF_MEMORY = 2  # of cudaError_t and CUresult
-_TAKES = re.compile("cu(da)?(Malloc|MemAlloc|MemCreate)(?!Host|Managed|.*Array)")
-_FREES = re.compile("cu(da)?(Free|MemFree|MemRelease)(?!Host|.*Array)")
+_TAKES = regex("cu(da)?(Malloc|MemAlloc|MemCreate)(?!Host|Managed|.*Array)")
+_FREES = regex("cu(da)?(Free|MemFree|MemRelease)(?!Host|.*Array)")
 _PARTS = 3  # of the steps, in each of which memory has to grow
 _LEAST_GROWTH = 0.01  # of what is held at first
 _MOST_OTHERS = 0.1  # of the steps: those that do not allocate, or do not free it again
-_NUMBER = re.compile(r"(?<=[ _:#=-])\d+(?=/|$)")  # at the end of the name of a range
+_NUMBER = regex(r"(?<=[ _:#=-])\d+(?=/|$)")  # at the end of the name of a range
 _FREED = 0.5  # of what a step allocates: with less freed in the same step, memory grows or moves
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,6 +21,7 @@ from nsyswrap.analysis.names import CLASSES, SYNCHRONISE, call_classes, calls_na
 from nsyswrap.analysis.nvtx_ranges import domain_names, texts_and_domains
 from nsyswrap.analysis.program_language import IN_PYTHON, language_of
 from nsyswrap.analysis.range_texts import HOLDING, WAITING, gil_parts
+from nsyswrap.base.regex import regex
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import NOTHING, IntervalSet, difference, intersection, joined, union
 from nsyswrap.capture.per_capture import per_capture
@@ -36,7 +36,7 @@ _SOON = 0.05  # of a gap: a load within that time behind it is what the host pre
 _LONG = 10  # times the median gap: it says little of what takes the time
 _BOUND = 0.25  # of the time: from there on, it is what bounds the program
 # Calls that wait for another thread, process or device, or for time to pass.
-_WAITS = re.compile(
+_WAITS = regex(
     r"(p?poll|p?select|epoll_p?wait|pthread_cond_(timed|clock)?wait|sem_(timed|clock)?wait|futex|"
     r"p?read(v|64)?|recv(from|msg)?|accept|(u|nano|clock_nano)?sleep|wait(pid|id)?|sched_yield|"
     r"pthread_(mutex_(timed)?lock|join|rwlock_(rd|wr)lock)|fread|mq_(timed)?receive|msgrcv|sigtimedwait)$"

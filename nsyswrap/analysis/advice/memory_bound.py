@@ -22,6 +22,7 @@ from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMSET
 from nsyswrap.analysis.kernel_names import classify, readable
 from nsyswrap.analysis.names import full_names
 from nsyswrap.analysis.occupancy import blocks_at
+from nsyswrap.base.regex import regex
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import WITHIN_DEVICE
@@ -58,22 +59,22 @@ _SOURCES = {
     "layout_copies": "cuda_gpu_sum",
     **dict.fromkeys(("unfused_attention", "elementwise_chains"), "cuda_gpu_trace"),
 }
-_TRAINS = re.compile(r"[Bb]ackward|_bwd|_bprop|dgrad|wgrad|multi_tensor_apply|(?<![Hh])[Aa]dam")
+_TRAINS = regex(r"[Bb]ackward|_bwd|_bprop|dgrad|wgrad|multi_tensor_apply|(?<![Hh])[Aa]dam")
 # The first truth value after the types of the warp template says whether it takes the logarithm.
-_LOG_SOFTMAX = re.compile(r"[Ll]og_?[Ss]oft|softmax_warp_\w+<(?:[^,<]+, ){4}(?:\(bool\))?[1t]")
-_WRAPPED = re.compile(
+_LOG_SOFTMAX = regex(r"[Ll]og_?[Ss]oft|softmax_warp_\w+<(?:[^,<]+, ){4}(?:\(bool\))?[1t]")
+_WRAPPED = regex(
     "wrapped_(?:add|subtract|multiply|divide|maximum|minimum|power|remainder|negate|abs|exponential|log|tanh"
     "|logistic|sqrt|rsqrt|cbrt|sine|cosine|tan|atan2|erf|select|compare|and|or|xor|not|clamp|sign|floor|ceil)"
     r"(?![a-z])"
 )
 _JOINING = "input_concatenate_fusion"
-_CONVERTS = re.compile(r"nchw_?to_?nhwc|nhwc_?to_?nchw|convertTensor", re.IGNORECASE)
-_ARRAYS = re.compile(r"(?:std::array|at::detail::Array)<char \*, (?:\([a-z ]+\))?(\d{1,9})")
+_CONVERTS = regex(r"nchw_?to_?nhwc|nhwc_?to_?nchw|convertTensor", re.IGNORECASE)
+_ARRAYS = regex(r"(?:std::array|at::detail::Array)<char \*, (?:\([a-z ]+\))?(\d{1,9})")
 # What functions such as torch._foreach_mul_ run, with the number of arrays that it reads; not fused ones.
-_FOREACH = re.compile(
+_FOREACH = regex(
     r"::(?:Unary|Binary|Pointwise|Ternary)Op\w*Functor<[\w:]+, (?:\(int\))?\d, (?:\(int\))?(\d),"
 )
-_SIZES = re.compile(r"elementwise_kernel(?:_manual_unroll)?<(?:\(int\))?(\d{1,9}), (?:\(int\))?(\d{1,9})")
+_SIZES = regex(r"elementwise_kernel(?:_manual_unroll)?<(?:\(int\))?(\d{1,9}), (?:\(int\))?(\d{1,9})")
 
 
 def _role(name: str) -> int:

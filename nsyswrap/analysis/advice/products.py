@@ -6,7 +6,6 @@ that savings are estimated by, and have a finding of their own.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,6 +21,7 @@ from nsyswrap.analysis.kernel_names.arithmetic import CUDA_CORE, TENSOR_CORE, ar
 from nsyswrap.analysis.occupancy import blocks_at, multiprocessors
 from nsyswrap.analysis.peaks import tf32_over_fp64, tf32_speedup
 from nsyswrap.analysis.program_language import framework_of
+from nsyswrap.base.regex import regex
 
 _PRODUCTS = ("gemm", "convolution")
 _WITH_CORES = (*_PRODUCTS, "attention")
@@ -29,7 +29,7 @@ _FEW = 0.5  # blocks for each multiprocessor
 _ALIGNED_BYTES = 16  # what one load of a thread takes at most
 _BYTES = {"f64": 8, "tf32": 4, "f32": 4, "f16": 2, "bf16": 2, "f8": 1, "i8": 1}
 # Kernels of cuSOLVER and MAGMA that factor matrices or solve with factors, in FP64.
-_FACTORS = re.compile(r"(?:potr|potf|getr|geqr|[ou][rn]gqr|larf|sytr|syev|gesv|trs[mv]_)")
+_FACTORS = regex(r"(?:potr|potf|getr|geqr|[ou][rn]gqr|larf|sytr|syev|gesv|trs[mv]_)")
 _FP64_SAVES = 0.5  # of the time of kernels that memory limits: FP32 is half of the bytes
 _ONE_KERNEL_PERCENT = 30.0  # of the time judged
 _SAME_PERCENT = 5.0  # of the time judged: kernels with less are not looked at for drift

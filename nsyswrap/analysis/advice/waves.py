@@ -23,13 +23,14 @@ from nsyswrap.analysis.kernel_names import OTHER
 from nsyswrap.analysis.names import kernel_classes
 from nsyswrap.analysis.occupancy import blocks_at, multiprocessors, occupancy_of
 from nsyswrap.analysis.packed import packed_names
+from nsyswrap.base.regex import regex
 from nsyswrap.capture.intervals import NOTHING
 from nsyswrap.capture.stream import looked_up
 
 PRODUCTS = ("gemm", "convolution", "attention")
 _COMPUTING = (*PRODUCTS, "fft", OTHER)  # classes of kernels that memory need not limit
 # What distributes its blocks itself, and what memory limits: gemv, and kernels of PyTorch and CUB.
-_WITHOUT_WAVES = re.compile(r"persistent|stream_?k|gemv|at::native|\bcub::|thrust::", re.IGNORECASE)
+_WITHOUT_WAVES = regex(r"persistent|stream_?k|gemv|at::native|\bcub::|thrust::", re.IGNORECASE)
 _MOST = 0.9  # of the multiprocessors: products with more blocks leave the others idle on purpose
 _WAVES = 3  # at most: the last one of more costs little
 _MOST_RESIDENT = 32  # blocks on a multiprocessor

@@ -12,6 +12,7 @@ from functools import cache
 
 from nsyswrap.analysis.kernel_names.classes import classify, is_number, operation, parse, plain, short_type
 from nsyswrap.base.records import dataclass
+from nsyswrap.base.regex import regex
 
 TENSOR_CORE, CUDA_CORE, MEMORY, OTHER_UNIT = UNITS = ("tensor core", "CUDA core", "memory", "other")
 PRODUCTS = {"gemm", "convolution", "attention"}
@@ -130,7 +131,7 @@ RULES: tuple[tuple[str, bool | None, str], ...] = (
 
 @cache
 def _typed(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern.replace("TYPE", _TYPE))
+    return regex(pattern.replace("TYPE", _TYPE))
 
 
 # volta_fp16_s884gemm_fp16_128x128: the letter is that of the sums, digits are the shape of one instruction of
@@ -141,16 +142,16 @@ _LETTER = (
     r"(?P<kind>gemm|cudnn|[fdw](?:prop|grad))(?P<rest>\w*)"
 )
 _TYPE_AFTER = _typed(r"_(TYPE)(?=_|$)")
-_TILE = re.compile(r"_(\d+x\d+)(?:x\d+)?(?=_|$)")
-_ALIGNMENT = re.compile(r"_aligna?(\d+)")
+_TILE = regex(r"_(\d+x\d+)(?:x\d+)?(?=_|$)")
+_ALIGNMENT = regex(r"_aligna?(\d+)")
 # sm80_xmma_gemm_f32f32_tf32f32_f32: types of A and B in memory, of the product and of the sums.
 _XMMA = _typed(
     r"^sm\d+_xmma_\w*?_(?P<memory>TYPE)TYPE_(?:(?P<input>TYPE)(?P<sum>TYPE)|(?P<only>TYPE))_TYPE(?=_)"
     r"(?:\w*?_tile(?:size)?(?P<tile>\d+x\d+)x)?"
 )
-_XMMA_TENSOR = re.compile(r"_tensor\d|_warpgroupsize\d|_[hidq]mma_")
-_XMMA_PLAIN = re.compile(r"_[fdh]fma2?_|_simt_|_dp4a_")
-_NATIVE = re.compile(r"^at::native::|^softmax_warp_(?:for|back)ward<|^cunn_SoftMax")
+_XMMA_TENSOR = regex(r"_tensor\d|_warpgroupsize\d|_[hidq]mma_")
+_XMMA_PLAIN = regex(r"_[fdh]fma2?_|_simt_|_dp4a_")
+_NATIVE = regex(r"^at::native::|^softmax_warp_(?:for|back)ward<|^cunn_SoftMax")
 
 
 @cache

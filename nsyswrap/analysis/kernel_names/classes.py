@@ -21,17 +21,18 @@ from typing import NamedTuple
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.files import brief, read_toml, why
+from nsyswrap.base.regex import regex
 
-_RETURN = re.compile(r"^(?:void|std::enable_if<[^>]*>::type) ")
+_RETURN = regex(r"^(?:void|std::enable_if<[^>]*>::type) ")
 _UNNAMED = "<unnamed>::", "(anonymous namespace)::"
-_CAST = re.compile(r"\([A-Za-z_][\w: ]*\)(?=-?\d)")  # (int)4
-_PATH = re.compile(r"[\w:]*")
-_MARK = re.compile(r"[]<([{>)},]")
+_CAST = regex(r"\([A-Za-z_][\w: ]*\)(?=-?\d)")  # (int)4
+_PATH = regex(r"[\w:]*")
+_MARK = regex(r"[]<([{>)},]")
 _STEP = {**dict.fromkeys("<([{", 1), **dict.fromkeys(">)]}", -1), ",": 0}
 
-_NUMBER = re.compile(r"-?\d+[ul]*|true|false")
-_BUILT_IN = re.compile(r"[a-z][a-z_\d ]*\**")  # "unsigned long"
-_LAMBDA = re.compile(r"[\[{]lambda\(([^()]*)\)")
+_NUMBER = regex(r"-?\d+[ul]*|true|false")
+_BUILT_IN = regex(r"[a-z][a-z_\d ]*\**")  # "unsigned long"
+_LAMBDA = regex(r"[\[{]lambda\(([^()]*)\)")
 _SHORT = {
     **dict.fromkeys(("BFloat16", "__nv_bfloat16", "nv_bfloat16", "bfloat16_t"), "bf16"),
     **dict.fromkeys(("Half", "__half", "half_t"), "half"),
@@ -42,7 +43,7 @@ LEVELS = 16  # of templates inside templates that are read
 # Templates that wrap the operation as their last argument.
 _WRAPPERS = {"gpu_kernel_impl", "gpu_kernel_impl_nocast", "gpu_index_kernel", "func_wrapper_t"}
 _OF_SCALARS = {"BinaryFunctor": "", "AUnaryFunctor": "scalar_", "BUnaryFunctor": "_scalar"}
-_BEFORE = re.compile(r"^(?:CUDAFunctor_|launch_|Compare(?=[A-Z])|_cuda_|_)")
+_BEFORE = regex(r"^(?:CUDAFunctor_|launch_|Compare(?=[A-Z])|_cuda_|_)")
 _SPECIAL = {
     "CUDAFunctorOnSelf_add": "add_scalar",
     "CUDAFunctorOnOther_add": "scalar_add",
@@ -61,16 +62,16 @@ _ENDINGS = (
     "Functor",
     "Internal",
 )
-_BACKWARD = re.compile(f"(?:{'|'.join(ending[::-1] for ending in (*_ENDINGS, 'Op', 'Ops'))})*")
-_HUMP = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
+_BACKWARD = regex(f"(?:{'|'.join(ending[::-1] for ending in (*_ENDINGS, 'Op', 'Ops'))})*")
+_HUMP = regex(r"(?<=[a-z\d])(?=[A-Z])")
 
 _TIMES = "\u00d7"
 _COPIES = {"direct_copy", "copy_device_to_device"}
-_CONVERSION = re.compile(r"(b?float\d+\w*)_copy")
+_CONVERSION = regex(r"(b?float\d+\w*)_copy")
 _ARITHMETIC = {"plus": "add", "minus": "sub", "multiplies": "mul", "divides": "div"}
-_DISTRIBUTION = re.compile(r"templates::cuda::(\w+?)(?:_and_transform|_kernel)?<")
+_DISTRIBUTION = regex(r"templates::cuda::(\w+?)(?:_and_transform|_kernel)?<")
 
-_TRITON = re.compile(r"triton_(poi|red|per|tem|for|spl)_fused_([A-Za-z_]\w*?)(?:_\d+)?")
+_TRITON = regex(r"triton_(poi|red|per|tem|for|spl)_fused_([A-Za-z_]\w*?)(?:_\d+)?")
 # The kind of a Triton kernel, from the second word of its name; pointwise is not written.
 _KINDS = {"for": "foreach ", "red": "reduce ", "per": "reduce ", "spl": "scan ", "tem": "template "}
 # Operators are joined with underscores, which their names contain too. These names have several words; any
@@ -90,7 +91,7 @@ _SEVERAL_WORDS = """
     zeros_like
 """
 _LONGEST_FIRST = sorted(_SEVERAL_WORDS.split(), key=len, reverse=True)
-_OPERATOR = re.compile(rf"(?:{'|'.join(_LONGEST_FIRST)})(?=_|$)|[^_]+")
+_OPERATOR = regex(rf"(?:{'|'.join(_LONGEST_FIRST)})(?=_|$)|[^_]+")
 
 
 # Take demangled C++ names apart, in the form of nsys and in that of c++filt.
@@ -238,7 +239,7 @@ _FARTHER = (
     *("triton_", "cutlass", "cudnn", "xmma", "gen_sequenced"),
     *("cuda_cub::", "_copy_kernel_cuda", "copy_device_to_device", "NormFunctor"),
 )
-_HEAD = re.compile(r"[\w:]*.?", re.DOTALL)
+_HEAD = regex(r"[\w:]*.?", re.DOTALL)
 
 _KEYS = ("name", "pattern")
 _FORM = 'for each class, in the order to try, write: [[class]] name = "..." pattern = "REGEX"'

@@ -24,29 +24,28 @@ from nsyswrap.analysis.kernel_names.classes import (
     short_type,
     triton,
 )
+from nsyswrap.base.regex import regex
 from nsyswrap.base.text import alike
 
 # In 64x4 after a tile, and in stages_64x4, 64 is the depth of the tile and 4 the number of stages.
 _SHAPES = (
-    re.compile(
-        r"^nvjet_(?:sm\d+_)?(?P<code>[a-z]+)_(?P<tile>\d+x\d+)_(?P<depth>\d+)x.*_(?P<layout>[NT]{3})$"
-    ),
-    re.compile(r"^nvjet_(?:sm\d+_)?(?P<code>[a-z]+)_mma_(?P<tile>\d+x\d+x\d+)_.*_(?P<layout>[NT]{3,4})$"),
-    re.compile(r"^sm\d+_xmma_gemm_\w*?_(?P<layout>[nt]{2})_n_tilesize(?P<tile>\d+x\d+x\d+)_"),
-    re.compile(r"^cutlass3x_\w*?_(?P<tile>\d+x\d+x\d+)_\w*?_(?P<layout>[nt]{3})_align"),
+    regex(r"^nvjet_(?:sm\d+_)?(?P<code>[a-z]+)_(?P<tile>\d+x\d+)_(?P<depth>\d+)x.*_(?P<layout>[NT]{3})$"),
+    regex(r"^nvjet_(?:sm\d+_)?(?P<code>[a-z]+)_mma_(?P<tile>\d+x\d+x\d+)_.*_(?P<layout>[NT]{3,4})$"),
+    regex(r"^sm\d+_xmma_gemm_\w*?_(?P<layout>[nt]{2})_n_tilesize(?P<tile>\d+x\d+x\d+)_"),
+    regex(r"^cutlass3x_\w*?_(?P<tile>\d+x\d+x\d+)_\w*?_(?P<layout>[nt]{3})_align"),
     # s16816gemm: the type of the sums and the shape of one instruction.
-    re.compile(
+    regex(
         r"_(?P<code>[a-z])\d*(?:[a-z]+\d+)?gemm(?:_[a-z\d]+){,2}?"
         r"_(?P<tile>\d+x\d+)(?:_(?P<depth>\d+)x\d+)?(?P<rest>\w*)"
     ),
 )
-_STAGES = re.compile(r"_stages_(\d+)x")
-_LAYOUT = re.compile(r"_([nt]{2})(?:_|$)")
+_STAGES = regex(r"_stages_(\d+)x")
+_LAYOUT = regex(r"_([nt]{2})(?:_|$)")
 _COMPLEX = {"c": "complex f32", "z": "complex f64"}
-_EXTENT = re.compile(r"\b(?:C<|_)(\d+)")
+_EXTENT = regex(r"\b(?:C<|_)(\d+)")
 _EXTRAS = {"splitK_": "split-k", "split_k_kernel": "split-k", "_relu_": "relu", "_bias_": "bias"}
 _NAMES = {"half": "f16", "float": "f32", "double": "f64"}
-_WAY = re.compile("fprop|[dw]grad|winograd", re.IGNORECASE)
+_WAY = regex("fprop|[dw]grad|winograd", re.IGNORECASE)
 
 
 def gemm(name: str, kernel: Name) -> str | None:
@@ -98,23 +97,23 @@ def _text(*parts: str) -> str:
     return " ".join(part for part in parts if part)
 
 
-_NCCL = re.compile(r"nccl\w*?Kernel_(\w+)")
-_THRUST = re.compile(r"cuda_cub::__(?!parallel_for)(\w+?)::")
+_NCCL = regex(r"nccl\w*?Kernel_(\w+)")
+_THRUST = regex(r"cuda_cub::__(?!parallel_for)(\w+?)::")
 # (?=(...))\1 tries only the first place of what is before it: time is linear in the length of a name.
-_FLASH = re.compile(r"(?=(.*?\bflash::(?P<base>FlashAttn\w+)<))\1.*?\bcutlass::(?P<type>\w+_t)\b")
+_FLASH = regex(r"(?=(.*?\bflash::(?P<base>FlashAttn\w+)<))\1.*?\bcutlass::(?P<type>\w+_t)\b")
 # cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x64_...: f16 also for bfloat16
-_CUDNN_ATTENTION = re.compile(
+_CUDNN_ATTENTION = regex(
     r"cudnn_generated_(?=(\w+?_sdpa_sm\d+_))\1(?=((?P<pass>\w+?prop)_))\2.*?_(?P<tile>\d+x\d+x\d+)_"
 )
 # fmha_cutlassB_f16_aligned_64x64_k128_dropout_sm80(...), PyTorch's memory-efficient attention
-_EFFICIENT = re.compile(
+_EFFICIENT = regex(
     r"fmha_cutlass(?P<way>[FB])_(?P<type>bf16|f16|f32)_(?P<un>not)?aligned_(?P<tile>\d+x\d+)_(?P<rest>\w+)_sm\d"
 )
 _TYPES = {"f16": "half", "f32": "float"}
 _INDEX_TYPES = {"int", "unsigned int"}
-_KNOWN = re.compile(r"(?:at|vision::ops|cudnn|at_cuda_detail::cub|cask_plugin\w*)::")
+_KNOWN = regex(r"(?:at|vision::ops|cudnn|at_cuda_detail::cub|cask_plugin\w*)::")
 _SHELLS = {"Kernel", "Kernel2", "device_kernel"}
-_FILLERS = re.compile(r"^(?:global)?[kK]ernel2?$|^impl$|_?[kK]ernel(?=_|$)|_cuda(?=_|$)")
+_FILLERS = regex(r"^(?:global)?[kK]ernel2?$|^impl$|_?[kK]ernel(?=_|$)|_cuda(?=_|$)")
 
 
 @cache

@@ -23,6 +23,7 @@ from nsyswrap.analysis.names import CLASSES, LAUNCH, call_class, call_classes, s
 from nsyswrap.base.check import Level
 from nsyswrap.base.constants import FIRST_NSYS, MISSING
 from nsyswrap.base.errors import CaptureError, NotInCapture
+from nsyswrap.base.regex import regex
 from nsyswrap.base.run_facts import GpuProcess, GpuUser, conditions_of, gpu_users_of
 from nsyswrap.base.run_folder import RunFolder, run_of
 from nsyswrap.capture.capture import Capture
@@ -30,9 +31,9 @@ from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.selection import process_ids
 
 # The events that a process with CUDA has, and the field with its global id.
-_OTHER_PROFILER = re.compile(r"already subscribed to CUPTI|CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED")
-_WSL = re.compile(r"(?i)microsoft|wsl")  # in the release of its kernel
-_WINDOW = re.compile(r"--(delay|duration|capture-range)\b|-[ydc]$")  # options of nsys
+_OTHER_PROFILER = regex(r"already subscribed to CUPTI|CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED")
+_WSL = regex(r"(?i)microsoft|wsl")  # in the release of its kernel
+_WINDOW = regex(r"--(delay|duration|capture-range)\b|-[ydc]$")  # options of nsys
 
 
 # What a capture and its run folder tell about missing GPU work.
@@ -180,15 +181,15 @@ _Finds = Callable[[CaptureEvidence], Iterator[CheckResult]]
 _SUBJECT = "GPU work"
 _CERTAIN: Level = "problem"
 
-_UNSUPPORTED_DRIVER = re.compile(r"driver version .* not supported by this build")
+_UNSUPPORTED_DRIVER = regex(r"driver version .* not supported by this build")
 # Of CUDA or CUPTI: nsys also lacks rights for CPU sampling, which takes no kernel away.
-_NO_PERMISSION = re.compile(r"(?i)(?=.*(cuda|cupti)).*(insufficient[ _]privileges|permission denied)")
-_MPS = re.compile(r"\bMPS\b")
+_NO_PERMISSION = regex(r"(?i)(?=.*(cuda|cupti)).*(insufficient[ _]privileges|permission denied)")
+_MPS = regex(r"\bMPS\b")
 _MPS_VARIABLES = ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
 _STARTED = "CUDA injection initialized successfully."
 _INCOMPLETE = "Not all CUDA events might have been collected."
 # Of a last line on stderr. Programs also write progress and warnings there.
-_ERROR = re.compile(
+_ERROR = regex(
     r"(?i)^(?!.*\b(0|no|without)\s+(\w+\s+)?(errors?|exceptions?|fail\w*)\b)"
     r".*(error\b|exception\b|\bfatal|\bfail(ed|ure)|abort|segmentation fault|terminate)"
 )
@@ -204,7 +205,7 @@ FATAL_RESULTS = (
     802,
     803,
 )  # results of calls after which a program has no GPU
-_OF_CUDA = re.compile(r"CUDA|CUPTI")
+_OF_CUDA = regex(r"CUDA|CUPTI")
 
 
 def has_gpu_work(capture: Capture) -> bool:

@@ -46,6 +46,7 @@ from nsyswrap.analysis.range_texts import (
 )
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.records import dataclass
+from nsyswrap.base.regex import regex
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import NVTX_MARK, NVTX_PUSH_POP, PROCESS_MASK
@@ -53,8 +54,8 @@ from nsyswrap.capture.stream import one_of
 
 NOT_ENDED = " (not ended)"
 _FEWEST = 3  # siblings whose names differ in a number alone
-_NUMBERED = re.compile(r"(.*[ _:#=-])\d+ *")
-_PARTS = re.compile(r"(?:layer|block|stage|head|expert|module)s?[ _:#=-]+$", re.IGNORECASE)
+_NUMBERED = regex(r"(.*[ _:#=-])\d+ *")
+_PARTS = regex(r"(?:layer|block|stage|head|expert|module)s?[ _:#=-]+$", re.IGNORECASE)
 
 
 # Nest the NVTX ranges of each thread, and read their texts.
@@ -466,7 +467,7 @@ def _plain(name: str) -> str:
 NOWHERE = -1
 _MOST_PASSES = 4  # a backward inside a backward: of activation checkpoints
 _DOT = "."
-_REPEATED = re.compile(r"(?<![^.])\d+(?![^.])")
+_REPEATED = regex(r"(?<![^.])\d+(?![^.])")
 
 
 @dataclass(frozen=True, eq=False)

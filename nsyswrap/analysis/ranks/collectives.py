@@ -31,6 +31,7 @@ from nsyswrap.analysis.kernel_names import classify
 from nsyswrap.analysis.ranks.members import RankCapture
 from nsyswrap.base.errors import NsyswrapError
 from nsyswrap.base.records import dataclass
+from nsyswrap.base.regex import regex
 from nsyswrap.capture import schema
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.export import Export
@@ -41,7 +42,7 @@ from nsyswrap.capture.per_capture import per_capture
 UNKNOWN = ""
 _ID, _SIZE, _RANKS = "NCCL communicator ID", "Message size [bytes]", "No. of ranks"  # NCCL's fields
 # A name and a whole number: decimal, with commas or without, or hexadecimal
-_IN_JSON = re.compile(r'"([^"]+)"\s*:\s*"?(?:0x([0-9a-fA-F]{1,16})|(\d[\d,]{0,25}))(?![\w.])')
+_IN_JSON = regex(r'"([^"]+)"\s*:\s*"?(?:0x([0-9a-fA-F]{1,16})|(\d[\d,]{0,25}))(?![\w.])')
 _ENTRIES = "NVTX_PAYLOAD_SCHEMA_ENTRIES"
 _HEADER = struct.Struct("<4I2Q")  # domain, flags, schema, flags, bytes of the payload, bytes of all
 _NUMBERS = {_ID: struct.Struct("<Q"), _SIZE: struct.Struct("<Q"), _RANKS: struct.Struct("<I")}
@@ -176,9 +177,7 @@ def _in_bytes(data: object, offsets: Mapping[int, Mapping[str, int]]) -> dict[st
 
 
 COMMUNICATION = "communication"
-_MATCHABLE = re.compile(
-    r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|cross_device_reduce", re.IGNORECASE
-)
+_MATCHABLE = regex(r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|cross_device_reduce", re.IGNORECASE)
 _FEWEST_RANKS = 2
 _SLACK_NS = 100_000  # by which shifted clocks may be apart
 _MOST_APART = 0.1  # part of a group's collectives whose kernels do not overlap

@@ -6,7 +6,6 @@ The NVTX ranges of several ranks are matched by name and occurrence, with the GP
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -22,10 +21,11 @@ from nsyswrap.analysis.ranks.job import GpuTimes, RankJob
 from nsyswrap.analysis.steps import Steps as JudgedSteps
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.records import dataclass
+from nsyswrap.base.regex import regex
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.stream import one_of
 
-_LIBRARY = re.compile(r"nccl[A-Z]")  # NCCL marks its own calls
+_LIBRARY = regex(r"nccl[A-Z]")  # NCCL marks its own calls
 _FEWEST_RANKS = 2
 _KERNEL = "Kernel_"
 ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER = "AllReduce", "AllGather", "ReduceScatter"

@@ -47,6 +47,7 @@ from nsyswrap.analysis.steps.occurrences import (
 from nsyswrap.analysis.steps.repeated_range import named_range, range_names, too_little
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.records import dataclass
+from nsyswrap.base.regex import regex
 from nsyswrap.base.text import counted, did_you_mean
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import IntervalSet, union
@@ -90,7 +91,7 @@ _MANY_LOADS = 0.25  # of the steps after the leading ones: then loading is no wa
 _LOOK_AHEAD = 2  # usual steps in a row that end the warm-up
 _LEAST_TREND, _TREND, _STRONG = 12, 1.2, 0.9  # steps, ratio of its ends, and correlation of a trend
 _AROUND = 10  # steps on each side of a running median
-_CHOICE = re.compile(r"(?:(?P<name>.*)/)?(?P<first>\d+)(?:-(?P<last>\d+))?", re.DOTALL)
+_CHOICE = regex(r"(?:(?P<name>.*)/)?(?P<first>\d+)(?:-(?P<last>\d+))?", re.DOTALL)
 
 
 @dataclass(frozen=True, eq=False)

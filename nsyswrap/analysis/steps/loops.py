@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import compress, pairwise
 from typing import Any, NamedTuple
@@ -24,6 +23,7 @@ from nsyswrap.analysis.steps.occurrences import (
     optimizer_calls,
 )
 from nsyswrap.analysis.steps.repeated_range import every_range, repeated_ranges
+from nsyswrap.base.regex import regex
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import NVTX_START_END, PROCESS_MASK
@@ -348,7 +348,7 @@ def _label(calls: ApiCalls, rows: NDArray[Any]) -> tuple[LoopLabel, bool]:
     return LoopLabel("one CUDA graph" if is_graph else "one GPU operation"), not is_graph
 
 
-_STEP = re.compile(r"step (\d+)@nsyswrap")
+_STEP = regex(r"step (\d+)@nsyswrap")
 MARKED = "step"  # what these steps are called on the screen and in --steps
 
 

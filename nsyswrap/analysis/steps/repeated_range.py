@@ -20,6 +20,7 @@ from nsyswrap.analysis.arrays.spans import Spans, tree
 from nsyswrap.analysis.nvtx_ranges import MAIN_DOMAIN, closed_ranges, range_labels
 from nsyswrap.analysis.range_texts import of_an_operation
 from nsyswrap.analysis.steps.occurrences import MANY, ApiCalls, LoopLabel, Occurrences, optimizer_calls
+from nsyswrap.base.regex import regex
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import PROCESS_MASK
 from nsyswrap.capture.stream import one_of
@@ -34,14 +35,14 @@ _OUTSIDE = 0.1  # of a range's GPU time: what it launches outside of inner range
 _MOST = 200  # names, those with most GPU time: others lie deep inside
 _OPTIMIZER = "Optimizer.step"
 # Domains of libraries: what they do repeats inside of the steps of a program.
-_LIBRARY = re.compile(
+_LIBRARY = regex(
     r"@(nccl\w*|cub|cccl|thrust|libcu\w+|rmm|raft|cu(blas|sparse|solver|fft|dnn|tensor|file)\w*|nvshmem|nvcomp"
     r"|tensorrt|dali|ucx|ucp|mpi\w*|tsl|xla|tensorflow\w*|openmp|openacc|kokkos|nsyswrap"
     r"|gil trace|.*python.*)$",
     re.IGNORECASE,
 )
 
-_NUMBER = re.compile(r"\d+", re.ASCII)
+_NUMBER = regex(r"\d+", re.ASCII)
 _PLACE = "\0"  # of a number in a pattern; no name has it
 _DIGITS = 18  # of a number: more are a hash or an address
 

@@ -31,7 +31,6 @@ launches count for that thread alone.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -46,6 +45,7 @@ from nsyswrap.analysis.names import by_thread, calls_named, is_autograd
 from nsyswrap.analysis.nvtx_ranges import ALL, MAIN_DOMAIN, closed_ranges, own_texts
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.records import dataclass
+from nsyswrap.base.regex import regex
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import union
 from nsyswrap.capture.per_capture import per_capture
@@ -57,7 +57,7 @@ _LEAST_BURSTS = 2  # that make a pattern if the worker has ranges of its own
 _USUAL_SHARE = 0.9  # of the worker's pauses; a longer one can separate two bursts
 _USUAL_MEDIANS = 2
 MOST_PAIRS = 4_096  # of threads with ranges and threads with calls; a launch counts for its own thread then
-_WAITS = re.compile(
+_WAITS = regex(
     "(pthread_(cond_wait|join|barrier_wait)|futex|sem_(wait|timedwait|clockwait)|p?poll|p?select|epoll_p?wait)$"
 )
 

@@ -6,7 +6,6 @@ work. `seems_measured` says what makes a range seem a measurement.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -19,13 +18,14 @@ from nsyswrap.analysis.nvtx_ranges import range_labels
 from nsyswrap.analysis.timing_audit import Audit, audit
 from nsyswrap.analysis.timing_audit.causation import causing_threads
 from nsyswrap.base.constants import MISSING
+from nsyswrap.base.regex import regex
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 
 _LEAST, _GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 _MOST = 0.5  # share of the instances of a name that have to synchronize: more than this
-_BLOCKING_COPY = re.compile("cu(da)?Memcpy(?!.*Async)")
-_STREAM_WAIT = re.compile("cu(da)?StreamSynchronize")
+_BLOCKING_COPY = regex("cu(da)?Memcpy(?!.*Async)")
+_STREAM_WAIT = regex("cu(da)?StreamSynchronize")
 
 
 @per_capture
