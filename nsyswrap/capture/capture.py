@@ -95,6 +95,7 @@ class Capture:
         self._selected: dict[tuple[str, str], NDArray[Any]] = {}
         self._rows: dict[str, NDArray[Any]] = {}
         self._expected: dict[str, set[str]] = {}
+        self._has: dict[str, bool] = {}
         self._clipped: dict[str, Columns] = {}
         self._views: dict[ViewOptions, Self] = {}  # none refers back, so all are freed with this one
         self.results: dict[Callable[..., Any], dict[Hashable, Any]] = {}  # see ``per_capture``
@@ -216,9 +217,11 @@ class Capture:
 
     def has(self, kind: str) -> bool:
         """Return True if there is at least one event of this kind."""
-        if not any(map(self._export.has_rows, schema.events(kind).tables(self._export.tables))):
-            return False
-        return not self._narrows or len(self._kept(kind)) > 0
+        if kind not in self._has:
+            tables = schema.events(kind).tables(self._export.tables)
+            here = any(map(self._export.has_rows, tables))
+            self._has[kind] = here and (not self._narrows or len(self._kept(kind)) > 0)
+        return self._has[kind]
 
     def holds(self, kind: str) -> bool:
         """Return True if the export contains a table for this event kind, even if the table is empty."""
