@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+import zlib
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -16,12 +17,8 @@ import numpy as np
 from nsyswrap.base import paths
 from nsyswrap.base.errors import OutputError, Unreadable
 from nsyswrap.base.files import small_file, write
-from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import cache_dir
 from nsyswrap.capture.stream import BlockTimes, Columns, block_times
-
-with lazy_imports():
-    import hashlib
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,6 +103,6 @@ def _path(pages: PageFile, what: str) -> Path | None:
         # Then nothing was changed since the export was opened. A private copy is always new.
         if pages.opened_s - max(status.st_ctime, status.st_mtime) > _SETTLED_S:
             identity = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-            key = repr((_FORM, identity, pages.header, what))
-            return cache_dir("times") / f"{hashlib.sha256(os.fsencode(key)).hexdigest()[:24]}{_ENDING}"
+            parts = _FORM, *identity, zlib.crc32(pages.header + os.fsencode(what))
+            return cache_dir("times") / f"{'-'.join(f'{part:x}' for part in parts)}{_ENDING}"
     return None

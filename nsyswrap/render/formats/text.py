@@ -200,17 +200,19 @@ def left_out(table: Table, rows: int, whole: str = "") -> list[str]:
 
 def styled(lines: Iterable[Line], *, color: bool) -> str:
     """Return lines as text. Without ``color`` it has no escape sequences, with it none but its styles."""
+    if not color:
+        return "".join([printable(str(line), "\n") + "\n" for line in lines])
     out = io.StringIO()
     console = rich_console.Console(
         file=out,
-        force_terminal=color,
-        color_system="standard" if color else None,
-        no_color=not color,  # whatever the environment says: the command has decided
+        force_terminal=True,
+        color_system="standard",
+        no_color=False,  # whatever the environment says: the command has decided
         highlight=False,
     )
     for line in lines:
         text = printable(str(line), "\n")
-        if color and isinstance(line, rich_text.Text):
+        if isinstance(line, rich_text.Text):
             line.plain = text
             console.print(line, soft_wrap=True)
         else:
