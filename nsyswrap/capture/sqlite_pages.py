@@ -42,7 +42,7 @@ T = TypeVar("T")
 FEW_LEAVES = 32  # SQLite reads fewer pages than this faster
 _BLOCK_BYTES = 1 << 21  # of leaves at a time: smaller ones hand the interpreter lock to and fro more often
 _CLOSE = 8  # pages from one leaf to the next, up to which both are read in one piece
-_FEW_BLOCKS = 8  # up to so many blocks, importing threads takes longer than the work
+_FEW_COLUMNS = 80  # of a block each: up to so many, importing threads and handing the lock over takes as long
 _THREADS = 2  # more of them wait for the interpreter lock, and hold more blocks
 _KEPT_BYTES = 8 << 20  # more than the arrays of a block take
 _CHECKED_ROWS = 32  # at most, and one of _CHECKED_OF rows
@@ -213,9 +213,9 @@ def _read(  # noqa: PLR0913, PLR0917 - one way for both
 
     size, total = max(1, _BLOCK_BYTES // file.page_bytes), len(leaves.numbers)
     blocks = [slice(first, min(first + size, total)) for first in range(0, total, size)]
-    if len(blocks) > _FEW_BLOCKS:
+    if len(blocks) > 1:
         np.empty(_KEPT_BYTES, np.uint8)  # once it is freed, glibc does not return smaller pieces one by one
-    yield from in_threads(block, blocks, _THREADS, _FEW_BLOCKS)
+    yield from in_threads(block, blocks, _THREADS, _FEW_COLUMNS // max(len(names), 1))
     # Some rows are compared with SQLite's.
     sql = statement("SELECT _rowid_, {columns} FROM {table} WHERE _rowid_ IN ", columns=names, table=table)
     found = file.db.execute(f"{sql}({', '.join(map(str, decoded))})")

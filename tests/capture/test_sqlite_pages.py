@@ -137,7 +137,7 @@ def test_pages_that_lie_far_from_each_other_are_read_one_by_one(tmp_path: Path, 
 def test_threads_that_share_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shape = Shape(512, 0, "itri", 5000, 1)
     fill(tmp_path / "x", shape).close()
-    monkeypatch.setattr(sqlite_pages, "_FEW_BLOCKS", 0)
+    monkeypatch.setattr(sqlite_pages, "_FEW_COLUMNS", 0)
     monkeypatch.setattr(sqlite_pages, "_BLOCK_BYTES", 2048)
     assert by_pages(tmp_path / "x", integers(shape)) == by_sqlite(tmp_path / "x", integers(shape))
     monkeypatch.setattr("threading.Thread.start", no_thread)
