@@ -112,20 +112,21 @@ class ArrowExport(Export):
         """Return columns of numbers from some groups of rows."""
         return self._checked(table, wanted, self._from_rows(table, wanted, leaves.numbers.tolist()))
 
-    def stream(self, table: str, wanted: Wanted, work: Callable[[Columns], Columns]) -> Columns:
-        """Return the arrays that ``work`` makes of blocks of rows, as ``Export.stream`` does."""
+    def stream_noted(
+        self, table: str, wanted: Wanted, work: Callable[[Columns], Columns]
+    ) -> tuple[Columns, Extremes | None]:
+        """Return the arrays that ``work`` makes of blocks of rows, and what was noted, as an ``Export``."""
         leaves = self.leaves(table)
         if leaves is None or not self.count(table) or all(self.has_read(table, name) for name, _ in wanted):
-            return in_blocks(
-                dict(zip([name for name, _ in wanted], self.columns(table, wanted), strict=True)), work
-            )
+            columns = zip((name for name, _ in wanted), self.columns(table, wanted), strict=True)
+            return in_blocks(dict(columns), work), None
         extremes, block = Extremes(), (np.cumsum(leaves.rows) - 1) // BLOCK_ROWS
         noted = noting(work)
         groups = np.split(leaves.numbers, np.flatnonzero(np.diff(block)) + 1)
         parts = (noted(self._from_rows(table, wanted, some.tolist())) for some in groups)
         made = joined(extremes.noted(parts), self.count(table))
         self._check_streamed(table, wanted, extremes)
-        return made
+        return made, extremes
 
     def texts(self, ids: Iterable[int], *, alone: bool = False) -> dict[int, str]:  # noqa: ARG002 - as of an Export
         """Return the texts of StringIds by id: a file of them is read at once."""

@@ -157,6 +157,12 @@ class Export:
         What is read is not kept, so that a table takes no more memory than what is made of it. ``work`` can
         be called by several threads, and again for the same rows. Raises DamagedCapture as ``columns`` does.
         """
+        return self.stream_noted(table, wanted, work)[0]
+
+    def stream_noted(
+        self, table: str, wanted: Wanted, work: Callable[[Columns], Columns]
+    ) -> tuple[Columns, Extremes | None]:
+        """Return what ``stream`` does, and what was noted of the blocks if they were read for it."""
         names = [name for name, _ in wanted]
         if not all((table, name) in self._columns for name in names):
             extremes = Extremes()
@@ -169,8 +175,8 @@ class Export:
             if made is not None:
                 self._check_streamed(table, wanted, extremes)
                 self.stored(table).keep_streamed(wanted, extremes)
-                return made
-        return in_blocks(dict(zip(names, self.columns(table, wanted), strict=True)), work)
+                return made, extremes
+        return in_blocks(dict(zip(names, self.columns(table, wanted), strict=True)), work), None
 
     def leaves(self, table: str) -> Leaves | None:
         """Return the leaf pages of a table; None if SQLite has to read the table."""

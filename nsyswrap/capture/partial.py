@@ -108,10 +108,8 @@ def rows_beyond(export: Export, table: str, time_ns: int, *, later: bool) -> Ite
 
 
 def _computed(export: Export, table: str, times: Wanted) -> BlockTimes:
-    def work(columns: Columns) -> Columns:
-        return block_times(*(columns[name] for name, _ in times))._asdict()
-
-    return BlockTimes(**export.stream(table, times, work))
+    _, noted = export.stream_noted(table, times, lambda _: {})
+    return (noted and noted.times()) or block_times(*export.columns(table, times))
 
 
 def _crossing(leaves: Leaves, spans: BlockTimes, window: Window) -> NDArray[np.bool_]:

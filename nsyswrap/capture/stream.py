@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from nsyswrap.base.constants import MISSING
 
 Columns = dict[str, NDArray[Any]]
+_Ends = tuple[NDArray[Any], NDArray[Any]]
 
 _FEW = 16  # numbers, from which on np.isin is as fast as comparing with each
 BLOCK_ROWS = 1 << 16  # intermediate arrays of so many rows stay in the CPU cache
@@ -98,12 +99,18 @@ class BlockTimes(NamedTuple):
 
 def block_times(start: NDArray[Any], end: NDArray[Any]) -> BlockTimes:
     """Return the times of blocks of rows. They are small: windows read those that can have a row in them."""
-    begins = np.arange(0, len(start), _TIMED_ROWS)
-    first, last = (
-        extreme(extreme.reduceat(start, begins), extreme.reduceat(end, begins))
-        for extreme in (np.minimum, np.maximum)
-    )
-    return BlockTimes(np.diff(begins, append=len(start)), first, last)
+    return _times(len(start), _ends_by_block(start), _ends_by_block(end))
+
+
+def _ends_by_block(values: NDArray[Any]) -> _Ends:
+    """Return the smallest and the largest value of each small block."""
+    begins = np.arange(0, len(values), _TIMED_ROWS)
+    return np.minimum.reduceat(values, begins), np.maximum.reduceat(values, begins)
+
+
+def _times(rows: int, start: _Ends, end: _Ends) -> BlockTimes:
+    lengths = np.diff(np.arange(0, rows, _TIMED_ROWS), append=rows)
+    return BlockTimes(lengths, np.minimum(start[0], end[0]), np.maximum(start[1], end[1]))
 
 
 class _Note(NamedTuple):
@@ -143,6 +150,7 @@ def noting(work: Callable[[Columns], Columns]) -> Callable[[Columns], tuple[_Not
 
 
 def _note(columns: Columns) -> _Note:
-    ends = {name: (int(part.min()), int(part.max())) for name, part in columns.items()}
+    by_block = {name: _ends_by_block(values) for name, values in columns.items()}
+    ends = {name: (int(low.min()), int(high.max())) for name, (low, high) in by_block.items()}
     timed = columns.keys() >= {"start", "end"}
-    return _Note(ends, block_times(columns["start"], columns["end"]) if timed else None)
+    return _Note(ends, _times(len(columns["start"]), by_block["start"], by_block["end"]) if timed else None)

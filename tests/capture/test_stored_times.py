@@ -32,13 +32,13 @@ def scans(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     monkeypatch.setattr(stored_times, "LARGE_LEAVES", 1)
     monkeypatch.setattr(stored_times, "_SETTLED_S", -60)
     scanned: list[str] = []
-    stream = Export.stream
+    stream = Export.stream_noted
 
     def noted(export: Export, table: str, wanted: list[object], work: Callable[..., object]) -> object:
         scanned.append(table)
         return stream(export, table, wanted, work)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Export, "stream", noted)
+    monkeypatch.setattr(Export, "stream_noted", noted)
     return scanned
 
 
