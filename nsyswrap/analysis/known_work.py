@@ -39,8 +39,8 @@ from nsyswrap.analysis.range_texts import MODULE, SIZES
 from nsyswrap.analysis.range_tree.figures import shape_sources
 from nsyswrap.analysis.range_tree.tree import NestedRanges, range_tree_of
 from nsyswrap.base.constants import NS_PER_S
+from nsyswrap.base.lazy import regex
 from nsyswrap.base.records import dataclass
-from nsyswrap.base.regex import regex
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import SPANS

@@ -12,8 +12,8 @@ from nsyswrap.analysis.gpu_operations import gpu_operations_of, pieces_of
 from nsyswrap.analysis.judged_process import judged_processes
 from nsyswrap.analysis.launches import Launches, launches_of
 from nsyswrap.analysis.names import by_thread, with_name
+from nsyswrap.base.lazy import regex
 from nsyswrap.base.records import dataclass
-from nsyswrap.base.regex import regex
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import union
 from nsyswrap.capture.per_capture import per_capture

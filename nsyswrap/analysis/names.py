@@ -17,7 +17,7 @@ from nsyswrap.analysis.arrays.codes import TextColumn
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, order_by_code, rank_texts
 from nsyswrap.analysis.kernel_names import classify
 from nsyswrap.analysis.nvtx_ranges import kernel_ranges
-from nsyswrap.base.regex import regex
+from nsyswrap.base.lazy import regex
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.stream import looked_up

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from math import inf, isfinite, nan, prod
 from typing import NamedTuple
 
-from nsyswrap.base.regex import regex
+from nsyswrap.base.lazy import regex
 
 Shape = tuple[float, ...]
 

@@ -31,7 +31,7 @@ from nsyswrap.analysis.kernel_names.arithmetic import (
 )
 from nsyswrap.analysis.kernel_names.classes import Rules
 from nsyswrap.analysis.names import full_names, kinds_of_kernels
-from nsyswrap.base.regex import regex
+from nsyswrap.base.lazy import regex
 from nsyswrap.base.run_facts import Peaks, conditions_of
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture

@@ -9,7 +9,7 @@ from nsyswrap.analysis.arrays.groups import ascending
 from nsyswrap.analysis.gpu_operations import KERNEL
 from nsyswrap.analysis.names import full_names
 from nsyswrap.analysis.nvtx_ranges import domain_names
-from nsyswrap.base.regex import regex
+from nsyswrap.base.lazy import regex
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import XLA_DOMAIN

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import rows_by
 from nsyswrap.analysis.names import CLASSES, LAUNCH, call_classes
-from nsyswrap.base.regex import regex
+from nsyswrap.base.lazy import regex
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.export import Export
 from nsyswrap.capture.per_capture import per_capture

@@ -17,7 +17,7 @@ from nsyswrap.analysis.arrays.groups import ascending
 from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.nvtx_ranges import texts_and_domains, thread_ranges
 from nsyswrap.base.constants import MISSING
-from nsyswrap.base.regex import regex
+from nsyswrap.base.lazy import regex
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import union
 from nsyswrap.capture.per_capture import per_capture

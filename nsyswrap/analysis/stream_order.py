@@ -20,7 +20,7 @@ from nsyswrap.analysis.correlation import equal_pairs
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.names import calls_named
 from nsyswrap.base.constants import MISSING
-from nsyswrap.base.regex import regex
+from nsyswrap.base.lazy import regex
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import PROCESS_MASK

@@ -29,8 +29,8 @@ from nsyswrap.analysis.gpu_operations import (
 )
 from nsyswrap.analysis.names import with_name
 from nsyswrap.base.constants import MISSING
+from nsyswrap.base.lazy import regex
 from nsyswrap.base.records import dataclass
-from nsyswrap.base.regex import regex
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import union
 from nsyswrap.capture.schema import ON_DEVICE, PAGEABLE, SPANS, UM_TO_DEVICE, UM_TO_HOST

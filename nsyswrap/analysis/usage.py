@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.arrays.groups import ascending, group_keys, rows_by
 from nsyswrap.analysis.finding import Note
 from nsyswrap.base.constants import MISSING
+from nsyswrap.base.lazy import regex
 from nsyswrap.base.records import dataclass
-from nsyswrap.base.regex import regex
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import FREED, MANAGED, METRIC_GPU, ON_DEVICE, PINNED

@@ -1,4 +1,4 @@
-"""Import modules when they are first used, so that a command loads only what it needs.
+"""Import modules and compile patterns when they are first used, so that a command loads only what it needs.
 
 Python 3.15 has ``lazy import`` statements for this (PEP 810); until then::
 
@@ -20,12 +20,31 @@ from __future__ import annotations
 import builtins
 import importlib
 import os
+import re
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from re import compile as regex
+else:
+
+    class regex:  # noqa: N801 - called as re.compile is
+        """Stand in for a compiled pattern: the first use of a method compiles it and keeps the method."""
+
+        def __init__(self, pattern: str, flags: int = 0) -> None:
+            self._source = pattern, flags
+
+        def __getattr__(self, name: str) -> object:
+            value = getattr(re.compile(*self._source), name)
+            setattr(self, name, value)
+            return value
+
+
+__all__ = ["import_numpy_without_threads", "lazy_imports", "regex"]
 
 _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 _NUMPY_CORES = {"numpy._core._multiarray_umath", "numpy.core._multiarray_umath"}  # numpy 2, numpy 1

@@ -381,7 +381,7 @@ class Export:
                 self.columns(table, wanted)
                 return
         times = extremes.times()
-        if times and float(times.rows @ (times.last - times.first).astype(float)) > _SUM:
+        if times and (times.rows * (times.last - times.first).astype(float)).sum() > _SUM:
             self.columns(table, wanted)
 
     def _from_pages(self, table: str, names: Sequence[str]) -> Columns:

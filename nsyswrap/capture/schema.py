@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from nsyswrap.base.errors import UsageError
+from nsyswrap.base.lazy import regex
 from nsyswrap.base.records import dataclass
-from nsyswrap.base.regex import regex
 from nsyswrap.base.text import unknown
 
 FieldKind = Literal["int", "text", "string", "time", "end", "amount", "optional amount"]

@@ -12,8 +12,8 @@ import numpy as np
 
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture, UsageError
+from nsyswrap.base.lazy import regex
 from nsyswrap.base.records import dataclass
-from nsyswrap.base.regex import regex
 from nsyswrap.base.text import did_you_mean
 from nsyswrap.capture.intervals import LEAST, MOST, Window, whole_time
 from nsyswrap.capture.schema import (

@@ -31,7 +31,7 @@ from nsyswrap.analysis.usage import (
     unknown_frees,
 )
 from nsyswrap.base.constants import MISSING
-from nsyswrap.base.regex import regex
+from nsyswrap.base.lazy import regex
 from nsyswrap.capture.intervals import NOTHING, union
 from nsyswrap.capture.schema import SPANS
 

@@ -21,7 +21,7 @@ from nsyswrap.analysis.names import CLASSES, SYNCHRONISE, call_classes, calls_na
 from nsyswrap.analysis.nvtx_ranges import domain_names, texts_and_domains
 from nsyswrap.analysis.program_language import IN_PYTHON, language_of
 from nsyswrap.analysis.range_texts import HOLDING, WAITING, gil_parts
-from nsyswrap.base.regex import regex
+from nsyswrap.base.lazy import regex
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import NOTHING, IntervalSet, difference, intersection, joined, union
 from nsyswrap.capture.per_capture import per_capture

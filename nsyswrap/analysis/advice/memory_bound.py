@@ -22,7 +22,7 @@ from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMSET
 from nsyswrap.analysis.kernel_names import classify, readable
 from nsyswrap.analysis.names import full_names
 from nsyswrap.analysis.occupancy import blocks_at
-from nsyswrap.base.regex import regex
+from nsyswrap.base.lazy import regex
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import WITHIN_DEVICE

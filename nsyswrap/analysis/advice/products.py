@@ -21,7 +21,7 @@ from nsyswrap.analysis.kernel_names.arithmetic import CUDA_CORE, TENSOR_CORE, ar
 from nsyswrap.analysis.occupancy import blocks_at, multiprocessors
 from nsyswrap.analysis.peaks import tf32_over_fp64, tf32_speedup
 from nsyswrap.analysis.program_language import framework_of
-from nsyswrap.base.regex import regex
+from nsyswrap.base.lazy import regex
 
 _PRODUCTS = ("gemm", "convolution")
 _WITH_CORES = (*_PRODUCTS, "attention")

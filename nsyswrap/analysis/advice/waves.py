@@ -23,7 +23,7 @@ from nsyswrap.analysis.kernel_names import OTHER
 from nsyswrap.analysis.names import kernel_classes
 from nsyswrap.analysis.occupancy import blocks_at, multiprocessors, occupancy_of
 from nsyswrap.analysis.packed import packed_names
-from nsyswrap.base.regex import regex
+from nsyswrap.base.lazy import regex
 from nsyswrap.capture.intervals import NOTHING
 from nsyswrap.capture.stream import looked_up
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from functools import cache
 
 from nsyswrap.analysis.kernel_names.classes import classify, is_number, operation, parse, plain, short_type
+from nsyswrap.base.lazy import regex
 from nsyswrap.base.records import dataclass
-from nsyswrap.base.regex import regex
 
 TENSOR_CORE, CUDA_CORE, MEMORY, OTHER_UNIT = UNITS = ("tensor core", "CUDA core", "memory", "other")
 PRODUCTS = {"gemm", "convolution", "attention"}

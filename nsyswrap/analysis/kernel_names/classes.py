@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.files import brief, read_toml, why
-from nsyswrap.base.regex import regex
+from nsyswrap.base.lazy import regex
 
 _RETURN = regex(r"^(?:void|std::enable_if<[^>]*>::type) ")
 _UNNAMED = "<unnamed>::", "(anonymous namespace)::"

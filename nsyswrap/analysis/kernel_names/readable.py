@@ -24,7 +24,7 @@ from nsyswrap.analysis.kernel_names.classes import (
     short_type,
     triton,
 )
-from nsyswrap.base.regex import regex
+from nsyswrap.base.lazy import regex
 from nsyswrap.base.text import alike
 
 # In 64x4 after a tile, and in stages_64x4, 64 is the depth of the tile and 4 the number of stages.

@@ -23,7 +23,7 @@ from nsyswrap.analysis.names import CLASSES, LAUNCH, call_class, call_classes, s
 from nsyswrap.base.check import Level
 from nsyswrap.base.constants import FIRST_NSYS, MISSING
 from nsyswrap.base.errors import CaptureError, NotInCapture
-from nsyswrap.base.regex import regex
+from nsyswrap.base.lazy import regex
 from nsyswrap.base.run_facts import GpuProcess, GpuUser, conditions_of, gpu_users_of
 from nsyswrap.base.run_folder import RunFolder, run_of
 from nsyswrap.capture.capture import Capture

@@ -45,8 +45,8 @@ from nsyswrap.analysis.range_texts import (
     without_fields,
 )
 from nsyswrap.base.constants import MISSING
+from nsyswrap.base.lazy import regex
 from nsyswrap.base.records import dataclass
-from nsyswrap.base.regex import regex
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import NVTX_MARK, NVTX_PUSH_POP, PROCESS_MASK

@@ -30,8 +30,8 @@ from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, communicating, gpu_o
 from nsyswrap.analysis.kernel_names import classify
 from nsyswrap.analysis.ranks.members import RankCapture
 from nsyswrap.base.errors import NsyswrapError
+from nsyswrap.base.lazy import regex
 from nsyswrap.base.records import dataclass
-from nsyswrap.base.regex import regex
 from nsyswrap.capture import schema
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.export import Export

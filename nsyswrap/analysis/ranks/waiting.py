@@ -20,8 +20,8 @@ from nsyswrap.analysis.ranks.collectives import UNKNOWN, Collectives, communicat
 from nsyswrap.analysis.ranks.job import GpuTimes, RankJob
 from nsyswrap.analysis.steps import Steps as JudgedSteps
 from nsyswrap.base.constants import MISSING
+from nsyswrap.base.lazy import regex
 from nsyswrap.base.records import dataclass
-from nsyswrap.base.regex import regex
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.stream import one_of
 

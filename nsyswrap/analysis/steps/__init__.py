@@ -46,8 +46,8 @@ from nsyswrap.analysis.steps.occurrences import (
 )
 from nsyswrap.analysis.steps.repeated_range import named_range, range_names, too_little
 from nsyswrap.base.errors import NotInCapture, UsageError
+from nsyswrap.base.lazy import regex
 from nsyswrap.base.records import dataclass
-from nsyswrap.base.regex import regex
 from nsyswrap.base.text import counted, did_you_mean
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import IntervalSet, union

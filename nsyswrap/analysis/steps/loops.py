@@ -23,7 +23,7 @@ from nsyswrap.analysis.steps.occurrences import (
     optimizer_calls,
 )
 from nsyswrap.analysis.steps.repeated_range import every_range, repeated_ranges
-from nsyswrap.base.regex import regex
+from nsyswrap.base.lazy import regex
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import NVTX_START_END, PROCESS_MASK

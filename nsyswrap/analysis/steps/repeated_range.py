@@ -20,7 +20,7 @@ from nsyswrap.analysis.arrays.spans import Spans, tree
 from nsyswrap.analysis.nvtx_ranges import MAIN_DOMAIN, closed_ranges, range_labels
 from nsyswrap.analysis.range_texts import of_an_operation
 from nsyswrap.analysis.steps.occurrences import MANY, ApiCalls, LoopLabel, Occurrences, optimizer_calls
-from nsyswrap.base.regex import regex
+from nsyswrap.base.lazy import regex
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import PROCESS_MASK
 from nsyswrap.capture.stream import one_of

@@ -44,8 +44,8 @@ from nsyswrap.analysis.finding import Note
 from nsyswrap.analysis.names import by_thread, calls_named, is_autograd
 from nsyswrap.analysis.nvtx_ranges import ALL, MAIN_DOMAIN, closed_ranges, own_texts
 from nsyswrap.base.constants import MISSING
+from nsyswrap.base.lazy import regex
 from nsyswrap.base.records import dataclass
-from nsyswrap.base.regex import regex
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import union
 from nsyswrap.capture.per_capture import per_capture

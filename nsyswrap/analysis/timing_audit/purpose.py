@@ -18,7 +18,7 @@ from nsyswrap.analysis.nvtx_ranges import range_labels
 from nsyswrap.analysis.timing_audit import Audit, audit
 from nsyswrap.analysis.timing_audit.causation import causing_threads
 from nsyswrap.base.constants import MISSING
-from nsyswrap.base.regex import regex
+from nsyswrap.base.lazy import regex
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 
