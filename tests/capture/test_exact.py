@@ -122,7 +122,11 @@ def test_times_since_1970_are_exact(tmp_path: Path) -> None:
     assert (list(made["queue_ns"]), list(made["total_ns"])) == ([16], [29])
 
 
-def test_many_long_durations_exceed_64_bits_in_sum(tmp_path: Path) -> None:
+@pytest.mark.parametrize("few_leaves", [sqlite_pages.FEW_LEAVES, 1], ids=["by SQLite", "in blocks of pages"])
+def test_many_long_durations_exceed_64_bits_in_sum(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few_leaves: int
+) -> None:
+    monkeypatch.setattr(sqlite_pages, "FEW_LEAVES", few_leaves)
     # 130 kernels of 2**53 - 1 ns: 2**60 is exceeded at the 129th.
     most = DAYS_104 - 1
     fits = write(tmp_path / "fits.sqlite", *(kernel("k", 0, most) for _ in range(128)))

@@ -3,11 +3,12 @@
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 from conftest import Cli
 from credential_kinds import made
 from sampled import sampled
-from tiny_export import DIAGNOSTIC, everything, nvtx, row, write
+from tiny_export import DIAGNOSTIC, KERNEL, everything, kernel, nvtx, row, write
 
 from nsyswrap import open_capture
 
@@ -59,6 +60,18 @@ def test_ranges_stay_different_and_keep_their_numbers(capture: Path) -> None:
     assert names == new
     numbers = [[cell for cell in cells if not isinstance(cell, str)] for cells in rows]
     assert [[cell for cell in cells if not isinstance(cell, str)] for cells in shown] == numbers
+
+
+def test_names_of_kernels_hold_no_secret(tmp_path: Path) -> None:
+    names = [f"open /home/zaphod/x {FIRST}", "add"]
+    capture = open_capture(
+        write(tmp_path / "k.sqlite", *(kernel(name, i, i + 5) for i, name in enumerate(names)))
+    )
+    near = capture.nearby({KERNEL: np.arange(2)}, (0, 9))  # as a window of a large capture is read
+    for one in (capture, near):
+        ids = one.columns("kernel", "name")["name"]
+        assert one.texts(ids) == names
+        assert one.viewed(shared=True).texts(ids) == ["open /home/redacted/x redacted", "add"]
 
 
 def test_data_has_names_as_they_are(capture: Path, cli: Cli) -> None:
