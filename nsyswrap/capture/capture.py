@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from nsyswrap.capture.export import Export
     from nsyswrap.capture.info import Diagnostic, Info
     from nsyswrap.capture.intervals import Window
-    from nsyswrap.capture.schema import FieldKind
+    from nsyswrap.capture.schema import FieldKind, Wanted
     from nsyswrap.capture.selection import KernelNames
 
     Source = tuple[str, FieldKind] | None
@@ -96,6 +96,7 @@ class Capture:
         self._rows: dict[str, NDArray[Any]] = {}
         self._expected: dict[str, set[str]] = {}
         self._has: dict[str, bool] = {}
+        self._known: dict[tuple[str, tuple[str, ...]], tuple[str, Wanted]] = {}  # where all fields are
         self._clipped: dict[str, Columns] = {}
         self._views: dict[ViewOptions, Self] = {}  # none refers back, so all are freed with this one
         self.results: dict[Callable[..., Any], dict[Hashable, Any]] = {}  # see ``per_capture``
@@ -320,7 +321,7 @@ class Capture:
             rows = selected_rows(self._export, tables[0], sources, selection, window)
             if rows is not None:
                 return rows
-        columns = self._all_columns(kind, fields) if fields else {"": np.zeros(self.whole.count(kind))}
+        columns = self._all_columns(kind, (*fields,)) if fields else {"": np.zeros(self.whole.count(kind))}
         return np.flatnonzero(select(columns, selection, window))
 
     def _kept_events(self, kind: str) -> Columns:
@@ -336,7 +337,8 @@ class Capture:
         events = schema.events(kind)
         tables = events.tables(self._export.tables)
         if len(tables) == 1:
-            return self._table_columns(events, tables[0], 0, fields, rows)
+            wanted = self._wanted(events, tables[0], fields)
+            return self._table_columns(tables[0], wanted, 0, fields, rows)
         return {field: values[rows] for field, values in self._all_columns(kind, fields).items()}
 
     def _clipped_times(self, kind: str) -> Columns:
@@ -358,7 +360,9 @@ class Capture:
         """The selection as text, with the number of NVTX ranges; empty if everything is selected."""
         return self.view.selection.text(self.window) if self.view.selection.narrows else ""
 
-    def _all_columns(self, kind: str, fields: Sequence[str]) -> Columns:
+    def _all_columns(self, kind: str, fields: tuple[str, ...]) -> Columns:
+        if known := self._known.get((kind, fields)):
+            return dict(zip(fields, self._export.columns(*known), strict=True))
         events = schema.events(kind)
         tables = events.tables(self._export.tables)
         if not tables:
@@ -368,33 +372,42 @@ class Capture:
                 source=self.source,
             )
         if len(tables) == 1:
-            return self._table_columns(events, tables[0], 0, fields)
+            wanted = self._wanted(events, tables[0], fields)
+            if len(wanted) == len(fields):
+                self._known[kind, fields] = tables[0], [*wanted.values()]
+            return self._table_columns(tables[0], wanted, 0, fields)
         parts = [
-            self._table_columns(events, table, number, fields)
+            self._table_columns(table, self._wanted(events, table, fields), number, fields)
             for number, table in enumerate(tables)
             if self._export.count(table)
-        ] or [self._table_columns(events, tables[0], 0, fields)]
+        ] or [self._table_columns(tables[0], self._wanted(events, tables[0], fields), 0, fields)]
         return {field: np.concatenate([part[field] for part in parts]) for field in fields}
+
+    def _wanted(
+        self, events: schema.EventKind, table: str, fields: Iterable[str]
+    ) -> dict[str, tuple[str, FieldKind]]:
+        """Return the column of each field that the table has, and its kind."""
+        present = self._export.tables[table]
+        return {
+            field: (name, events.fields[field].kind)
+            for field in fields
+            if field not in _MADE and (name := self._column(events, table, field, present))
+        }
 
     def _table_columns(
         self,
-        events: schema.EventKind,
         table: str,
+        wanted: Mapping[str, tuple[str, FieldKind]],
         number: int,
         fields: Sequence[str],
         kept: NDArray[Any] | None = None,
     ) -> Columns:
         """Return fields of all rows of a table, or of those with the numbers ``kept``."""
-        present = self._export.tables[table]
-        names, kinds = [], []
-        for field in fields:
-            if field not in _MADE and (name := self._column(events, table, field, present)):
-                names.append(field)
-                kinds.append((name, events.fields[field].kind))
+        columns = [*wanted.values()]
         if kept is None:
-            read = dict(zip(names, self._export.columns(table, kinds), strict=True))
+            read = dict(zip(wanted, self._export.columns(table, columns), strict=True))
         else:
-            read = dict(zip(names, part_of(self._export, table, kinds, kept), strict=True))
+            read = dict(zip(wanted, part_of(self._export, table, columns, kept), strict=True))
         if len(read) == len(fields):
             return read
         rows = self._export.count(table) if kept is None else len(kept)  # reading has counted them

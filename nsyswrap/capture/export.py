@@ -141,9 +141,10 @@ class Export:
         Raises DamagedCapture for a value that is no integer, and for a time or an amount that the sums and
         differences of the reports could not hold exactly.
         """
-        missing = [item for item in wanted if (table, item[0]) not in self._columns]
-        if missing:
-            self._load(table, missing)
+        try:
+            return [self._columns[table, name] for name, _ in wanted]
+        except KeyError:
+            self._load(table, [item for item in wanted if (table, item[0]) not in self._columns])
         return [self._columns[table, name] for name, _ in wanted]
 
     def release(self, table: str, names: Sequence[str]) -> None:

@@ -34,8 +34,11 @@ def per_capture(compute: Callable[Concatenate[Capture, P], R]) -> Callable[Conca
             rest = tuple(map(options.get, names[len(arguments) :], rest))
         key = (*arguments, *rest)
         if key not in results:
-            with capture.exact():
+            try:
                 results[key] = compute(capture, *arguments, **options)
+            except OverflowError:
+                with capture.exact():
+                    raise
         return results[key]  # type: ignore[no-any-return]
 
     return computed_once

@@ -9,6 +9,7 @@ import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from fnmatch import fnmatchcase
+from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +58,7 @@ def find_report(name: str) -> Report:
     return report
 
 
+@cache
 def module(name: str) -> ModuleType:
     """Return the module of the report with this name."""
     return importlib.import_module(f"nsyswrap.reports.{'nsys' if name in NSYS else 'insight'}.{name}")
