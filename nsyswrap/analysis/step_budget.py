@@ -90,13 +90,15 @@ def budgets_of(
     view: Capture,
     intervals: tuple[NDArray[Any], NDArray[Any]] | None = None,
     processes: Collection[int] | None = None,
+    *,
+    with_idle: bool = True,
 ) -> list[TimeBreakdown]:
     """Return the budget of each process and device of a view, in intervals inside the view's window.
 
     Without ``intervals`` (starts and ends, in order, not overlapping) they are the window itself. Of some
-    ``processes`` by global id, the others are left out.
+    ``processes`` by global id, the others are left out. ``with_idle=False`` leaves all idle times 0.
     """
-    operations, gaps = gpu_operations_of(view), gaps_of(view)
+    operations = gpu_operations_of(view)
     whole = gpu_operations_of(view.whole)
     budgets = []
     for process, device, rows in operations.by_device():
@@ -104,6 +106,10 @@ def budgets_of(
             continue
         mine = operations.of(rows)
         start, end = intervals or windows(view, mine)
+        if not with_idle:
+            budgets.append(_budget((process, device), (start, end), _Busy(view, mine), iter(())))
+            continue
+        gaps = gaps_of(view)
         here = slice(*np.searchsorted(gaps.segments.gap, gaps.rows_of(process, device)))
         sharing = owners_of_gpus(view.whole)[process, device]
         of_others = (whole.rows_of[pair] for pair in sharing if pair != (process, device))
@@ -181,17 +187,17 @@ class _Busy:
             known = [name if name in CLASSES else OTHER for name in classes]
             names = [COMMUNICATION if name == COMMUNICATION else f"{name}_kernel" for name in known]
             of_class = np.array([BUSY.index(name) for name in names], np.uint8)
-            self._state[kernels] = of_class[codes[operations.row[kernels]]]
+            self._state[kernels] = of_class.take(codes.take(operations.row.take(kernels)))
 
     def alone(self) -> Iterator[tuple[str, IntervalSet]]:
         """Yield the time of each state in which one operation ran."""
         for name, rows in self._rows(self._alone):
-            yield name, IntervalSet(self._start[rows], self._end[rows])
+            yield name, IntervalSet(self._start.take(rows), self._end.take(rows))
 
     def at_once(self) -> Iterator[tuple[str, IntervalSet]]:
         """Yield the time of each state of the others, whatever runs beside, in the order of precedence."""
         for name, rows in self._rows(~self._alone):
-            yield name, union(self._start[rows], self._end[rows])
+            yield name, union(self._start.take(rows), self._end.take(rows))
 
     def _rows(self, marks: NDArray[Any]) -> Iterator[tuple[str, NDArray[Any]]]:
         chosen = np.flatnonzero(marks)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.gpu_operations import MEMCPY, MEMSET, gpu_operations_of
+from nsyswrap.analysis.gpu_operations import MEMCPY, MEMSET
 from nsyswrap.analysis.judged_process import whole_processes
 from nsyswrap.analysis.step_budget import TimeBreakdown, budgets_of
 from nsyswrap.analysis.steps import steps_of
@@ -111,10 +111,8 @@ def _time_parts(capture: Capture) -> dict[Owner, list[_Stretch]]:
     for part in whole_processes(capture):
         start, end = (int(times[at]) for times, at in zip(part.window, (0, -1), strict=True))
         edges = np.unique(np.linspace(start, end, _MOST_COLUMNS + 1).astype(np.int64))
-        # Without a window, the gaps of a process are among those of all, which other sections are made of.
-        view = part.view if capture.view.selection.windowed else capture
-        processes = gpu_operations_of(part.view).processes
-        budgets = budgets_of(view, (edges[:-1], edges[1:]), processes) if len(edges) > 1 else ()
+        spans = edges[:-1], edges[1:]
+        budgets = budgets_of(part.view, spans, with_idle=False) if len(edges) > 1 else ()
         for budget in budgets:
             process = int(process_ids(np.array([budget.global_pid]))[0])
             found[process, budget.device_id] = list(_of_budget(budget))
