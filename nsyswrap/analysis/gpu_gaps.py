@@ -91,7 +91,7 @@ class ThreadActivity:
         every = ActivityPieces(*map(np.concatenate, zip(*parts, strict=True)))
         del parts
         order = np.argsort(every.interval, kind="stable")
-        return ActivityPieces(*(part[order] for part in every))
+        return ActivityPieces(*(part.take(order) for part in every))
 
     def _course(self, thread: int) -> _Course:
         if thread not in self._courses:
@@ -105,14 +105,14 @@ def _split(course: _Course, start: NDArray[Any], end: NDArray[Any]) -> ActivityP
     count = np.where(end > start, np.searchsorted(since, end, "left") - edge, 0)
     check_pairs(int(count.sum()), len(start) + len(since), "gaps between GPU operations and calls in them")
     if (count == 1).all():
-        return ActivityPieces(np.arange(len(start)), start, end, activity[edge])
+        return ActivityPieces(np.arange(len(start)), start, end, activity.take(edge))
     filled = np.flatnonzero(count)
     behind = np.cumsum(count)
     edge = np.repeat(edge - (behind - count), count)
     edge += np.arange(len(edge))
-    begins, until = since[edge], since.take(edge + 1, mode="clip")
+    begins, until = since.take(edge), since.take(edge + 1, mode="clip")
     begins[(behind - count)[filled]], until[behind[filled] - 1] = start[filled], end[filled]
-    return ActivityPieces(np.repeat(np.arange(len(start)), count), begins, until, activity[edge])
+    return ActivityPieces(np.repeat(np.arange(len(start)), count), begins, until, activity.take(edge))
 
 
 def _course(whole: Capture, thread: int, window: tuple[int, int]) -> _Course:
@@ -120,9 +120,9 @@ def _course(whole: Capture, thread: int, window: tuple[int, int]) -> _Course:
     parts = []
     for kind, activity in _activities(whole):
         rows = by_thread(whole, kind).get(thread, _NONE)
-        start, end = (column[rows] for column in whole.columns(kind, *SPANS).values())
+        start, end = (column.take(rows) for column in whole.columns(kind, *SPANS).values())
         near = (end > window[0]) & (start < window[1])
-        parts.append((activity[rows][near], start[near], end[near]))
+        parts.append(tuple(values.compress(near) for values in (activity.take(rows), start, end)))
     parts = [part for part in parts if len(part[0])] or parts[:1]
     activity, start, end = map(np.concatenate, zip(*parts, strict=True)) if len(parts) > 1 else parts[0]
     if len(parts) > 1 or not (end > start).all():
@@ -293,7 +293,7 @@ class Gaps:
         if len(chosen) > _FEW * len(marks):
             parts = [self.segments_of[cause] for cause in causes]
             if len(chosen) < len(marks):
-                parts = [rows.compress(marks[gap[rows]]) for rows in parts]
+                parts = [rows.compress(marks.take(gap.take(rows))) for rows in parts]
             return parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
         first, end = (np.searchsorted(gap, chosen, side) for side in ("left", "right"))
         count = end - first
@@ -333,7 +333,8 @@ class _Parts(Mapping[str, NDArray[Any]]):
             gap, start, end, number = self._segments
             which = np.flatnonzero(number == _CAUSE[cause])
             times = np.zeros(self._rows, np.int64)
-            np.add.at(times, gap[which], (end - start)[which])
+            # numpy adds at positions of eight bytes in a fraction of the time.
+            np.add.at(times, gap.take(which).astype(np.intp), end.take(which) - start.take(which))
             self._known[cause] = times
         return self._known[cause]
 
@@ -450,16 +451,19 @@ def _explained_block(
     kind[_at(operations.migration, after, 0)] = _CAUSE["migration"]
     if len(known) or len(last):
         api = whole.columns("api", "start_ns", "end_ns", "global_tid")
-        thread[last] = api["global_tid"][before[last]]
-        thread[known] = api["global_tid"][call[known]]
-        begun[known] = np.clip(api["start_ns"][call[known]], start[known], end[known])
-        return_ns = api["end_ns"][call[known]]
-        returned[known] = np.clip(return_ns, begun[known], end[known])
-        kind[known] = _closing_cause(whole, operations, after[known])
-        waited = operations.start_ns[after[known]] - return_ns > longest_latency(whole)
+        thread[last] = api["global_tid"].take(before.take(last))
+        by, ended = (positions.take(known).astype(np.intp) for positions in (call, after))
+        thread[known] = api["global_tid"].take(by)
+        until, return_ns = end.take(known), api["end_ns"].take(by)
+        begun_ns = np.clip(api["start_ns"].take(by), start.take(known), until)
+        begun[known] = begun_ns
+        returned[known] = np.clip(return_ns, begun_ns, until)
+        cause = _closing_cause(whole, operations, ended)
+        kind[known] = cause
+        waited = operations.start_ns.take(ended) - return_ns > longest_latency(whole)
         # A window may cut the gap: then the gap began when the operation before it ended.
-        begin = _at(operations.end_ns, gap["before"][known], MISSING)
-        queued[known] = np.where((return_ns <= begin) | waited, _CAUSE["queued"], kind[known])
+        begin = _at(operations.end_ns, gap["before"].take(known), MISSING)
+        queued[known] = np.where((return_ns <= begin) | waited, _CAUSE["queued"], cause)
     segments = _segments(threads, (start, begun, returned, end), thread, (kind, queued))
     under_way = end - begun - np.where(queued == _CAUSE["queued"], end - returned, 0)
     return {"thread": thread, "launching_ns": narrow(np.where(call >= 0, under_way, 0))}, segments
@@ -467,7 +471,7 @@ def _explained_block(
 
 def _at(values: NDArray[Any], positions: NDArray[Any], missing: int) -> NDArray[Any]:
     """Return the values at these positions, and ``missing`` for -1: no operation on that side of a gap."""
-    found: NDArray[Any] = values[positions]
+    found: NDArray[Any] = values.take(positions)
     found[positions < 0] = missing
     return found
 
@@ -475,8 +479,8 @@ def _at(values: NDArray[Any], positions: NDArray[Any], missing: int) -> NDArray[
 def _closing_cause(whole: Capture, operations: GpuOperations, after: NDArray[Any]) -> NDArray[Any]:
     """Return the cause while the call that launches each operation is under way."""
     # A launch call can also start copies, which are nodes of its graph.
-    launched = call_classes(whole)[operations.call[after]] == CLASSES.index(LAUNCH)
-    launches = operations.computes[after] | launched
+    launched = call_classes(whole).take(operations.call.take(after)) == CLASSES.index(LAUNCH)
+    launches = operations.computes.take(after) | launched
     return np.where(launches, _CAUSE["launch"], _CAUSE["copy"])
 
 
@@ -511,24 +515,25 @@ def _segments(
     if len(unknown) < len(thread):
         known = np.flatnonzero(thread != MISSING)
         if len(unknown):
-            thread, start, begun, returned = (part[known] for part in (thread, start, begun, returned))
-            kind = kind[known]
+            thread, start, begun, returned, kind = (
+                part.take(known) for part in (thread, start, begun, returned, kind)
+            )
         gap, begins, ends, number = _parted(threads.segments(thread, start, returned), begun)
-        in_launch = (number >= _COUNT_IN_LAUNCH) & (begins >= begun[gap])
-        cause = np.where(in_launch, kind[gap], number)
-        parts.append(GapPieces(known[gap], begins, ends, cause))
+        in_launch = (number >= _COUNT_IN_LAUNCH) & (begins >= begun.take(gap))
+        cause = np.where(in_launch, kind.take(gap), number)
+        parts.append(GapPieces(known.take(gap), begins, ends, cause))
         rest = np.flatnonzero(returned < end[known])
         parts.append(GapPieces(known[rest], returned[rest], end[known[rest]], queued[known[rest]]))
     every = GapPieces(*map(np.concatenate, zip(*parts, strict=True)))
     if (every.gap[1:] >= every.gap[:-1]).all():
         return every
     order = np.argsort(every.gap, kind="stable")  # the parts of a gap are in order of time
-    return GapPieces(*(part[order] for part in every))
+    return GapPieces(*(part.take(order) for part in every))
 
 
 def _parted(parts: ActivityPieces, begun: NDArray[Any]) -> ActivityPieces:
     """Part what a thread did where the call that launched begins: it may be more of the same."""
-    launch = begun[parts.interval]
+    launch = begun.take(parts.interval)
     across = np.flatnonzero((parts.start_ns < launch) & (launch < parts.end_ns))
     if not len(across):
         return parts

@@ -444,7 +444,8 @@ def previous_ends(operations: GpuOperations) -> NDArray[Any]:
     codes = np.where(operations.migration, streams, operations.stream)
     by_stream = order_by_code(codes, streams + 1).astype(np.int32)
     for rows in np.split(by_stream, np.cumsum(np.bincount(codes, minlength=streams + 1)))[:streams]:
-        ends[rows[1:]] = np.maximum.accumulate(operations.end_ns[rows])[:-1]
+        rows = rows.astype(np.intp)  # noqa: PLW2901 - of the stream alone
+        ends[rows[1:]] = np.maximum.accumulate(operations.end_ns.take(rows))[:-1]
     return ends
 
 

@@ -153,18 +153,18 @@ def _all_launches(capture: Capture) -> Launches:
     graphs = graphs_of(capture, operations)
     launching = (operations.kind == KINDS.index(KERNEL)) | (graphs != MISSING)
     rows = np.flatnonzero(launching & (operations.call >= 0)).astype(np.int32)
-    calls, codes = distinct(operations.call[rows])
+    calls, codes = distinct(operations.call.take(rows))
     calls, codes = calls.astype(np.int32), codes.astype(np.int32)
     operation = np.empty(len(calls), np.int32)
     operation[codes[::-1]] = rows[::-1]  # rows are in order of start: the first one stays
-    gpu_ns = narrow(_sums(codes, (operations.end_ns - operations.start_ns)[rows], len(calls)))
+    gpu_ns = narrow(_sums(codes, (operations.end_ns - operations.start_ns).take(rows), len(calls)))
     count = np.bincount(codes, minlength=len(calls)).astype(np.int32)
     del launching, rows, codes  # what follows needs the memory
     span = capture.columns("api", "start_ns", "end_ns") if len(calls) else {}
-    start, end = (span[field][calls] if len(calls) else calls for field in ("start_ns", "end_ns"))
+    start, end = (span[field].take(calls) if len(calls) else calls for field in ("start_ns", "end_ns"))
     api_ns = narrow(end - start)
     del end
-    graphs = graphs[operation]
+    graphs = graphs.take(operation)
     name, names, first = _names(capture, operations.of(operation), graphs, start)
     if capture.is_near:
         firsts = np.flatnonzero(first)
@@ -178,10 +178,10 @@ def _all_launches(capture: Capture) -> Launches:
         first=first,
         start_ns=start,
         narrow_api_ns=api_ns,
-        narrow_latency_ns=narrow(operations.start_ns[operation] - start),
+        narrow_latency_ns=narrow(operations.start_ns.take(operation) - start),
         narrow_gpu_ns=gpu_ns,
         operations=count,
-        previous_end_ns=previous_ends(operations)[operation],
+        previous_end_ns=previous_ends(operations).take(operation),
     )
     # Calls come by start where nsys wrote them so.
     return launches if (np.diff(start) >= 0).all() else launches.of(np.argsort(start, kind="stable"))

@@ -245,6 +245,8 @@ def _domains(capture: Capture, events: Events) -> dict[tuple[int, int], list[str
     The first name of a thread counts. Before 2025 nsys did not resolve registered strings here.
     """
     rows = np.flatnonzero(_creates_domain(events))
+    if not len(rows):
+        return {}
     thread, domain = events["global_tid"][rows], events["domain_id"][rows]
     codes, texts = own_texts(capture, rows, registered=capture.view.rounding == "2025")
     process = process_ids(thread)
@@ -323,6 +325,8 @@ def _first_domains(whole: Capture) -> dict[tuple[int, int], str]:
     """Return the domain's name by process and domain id, as it was created first."""
     events = whole.columns("nvtx", "event_type", "global_tid", "domain_id", "text")
     rows = np.flatnonzero(_creates_domain(events))[::-1]
+    if not len(rows):
+        return {}
     keys = zip(
         process_ids(events["global_tid"][rows]).tolist(), events["domain_id"][rows].tolist(), strict=True
     )

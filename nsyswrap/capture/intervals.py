@@ -37,14 +37,16 @@ class IntervalSet(NamedTuple):
         """Mark the times that are covered."""
         if len(self.start) == 1:
             return (times >= self.start) & (times < self.end)
-        last = np.searchsorted(self.start, times, "right") - 1
+        last = self.start.searchsorted(times, "right") - 1
         inside: NDArray[Any] = last >= 0
         if len(self.start):
-            inside &= times < self.end[np.maximum(last, 0)]
+            inside &= times < self.end.take(np.maximum(last, 0))
         return inside
 
     def within(self, start: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
         """Return the covered time in each interval, in ns."""
+        if not len(self.start):
+            return np.zeros(len(start), np.int64)
         passed = np.zeros(len(self.start) + 1, np.int64)
         (self.end - self.start).cumsum(out=passed[1:])
         return self._before(passed, end) - self._before(passed, start)  # type: ignore[no-any-return]
@@ -92,12 +94,10 @@ class IntervalSet(NamedTuple):
 
     def _before(self, passed: NDArray[Any], times: NDArray[Any]) -> NDArray[Any]:
         """Return the covered time before each time; ``passed`` is that before each interval of the cover."""
-        if not len(self.start):
-            return np.zeros_like(times)
         last = np.maximum(self.start.searchsorted(times, "right") - 1, 0)
-        start = self.start[last]
-        part = np.minimum(np.maximum(times, start), self.end[last]) - start
-        return passed[last] + part  # type: ignore[no-any-return]
+        start = self.start.take(last)
+        part = np.minimum(np.maximum(times, start), self.end.take(last)) - start
+        return passed.take(last) + part  # type: ignore[no-any-return]
 
     def _first(self, times: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the first interval that ends after each time, and whether there is one."""
@@ -257,25 +257,29 @@ NOTHING = IntervalSet(*(np.empty(0, np.int64),) * 2)
 
 def union(start: NDArray[Any], end: NDArray[Any]) -> IntervalSet:
     """Return the time covered by at least one interval."""
+    if not len(start):
+        return NOTHING
     filled = start < end
     if not filled.all():
-        start, end = start[filled], end[filled]
+        start, end = start.compress(filled), end.compress(filled)
     if (start[1:] < start[:-1]).any():  # events mostly come in order
         order = np.argsort(start, kind="stable")
-        start, end = start[order], end[order]
+        start, end = start.take(order), end.take(order)
     if not len(start):
-        return IntervalSet(start, end)
+        return NOTHING
     reached = np.maximum.accumulate(end)
     apart = start[1:] > reached[:-1]
     if apart.all():
         return IntervalSet(start, end)
     first = np.concatenate(([True], apart))  # of each piece
-    return IntervalSet(start[first], reached[np.concatenate((apart, [True]))])
+    return IntervalSet(start.compress(first), reached.compress(np.concatenate((apart, [True]))))
 
 
 def intersection(left: IntervalSet, right: IntervalSet) -> IntervalSet:
     """Return the time covered by both."""
     few, many = (left, right) if len(left.start) <= len(right.start) else (right, left)
+    if not len(few.start):
+        return NOTHING
     if len(few.start) == 1:  # often the time judged, which holds most of the other
         first, last = many.end.searchsorted(few.start, "right"), many.start.searchsorted(few.end)
         within = slice(int(first[0]), int(last[0]))
@@ -284,12 +288,16 @@ def intersection(left: IntervalSet, right: IntervalSet) -> IntervalSet:
     count = np.maximum(np.searchsorted(many.start, few.end) - first, 0)  # of those that meet each of the few
     row = np.repeat(np.arange(len(count)), count)
     other = np.arange(len(row)) + np.repeat(first - (np.cumsum(count) - count), count)
-    start, end = np.maximum(few.start[row], many.start[other]), np.minimum(few.end[row], many.end[other])
-    return IntervalSet(start[start < end], end[start < end])
+    start = np.maximum(few.start.take(row), many.start.take(other))
+    end = np.minimum(few.end.take(row), many.end.take(other))
+    filled = start < end
+    return IntervalSet(start.compress(filled), end.compress(filled))
 
 
 def difference(cover: IntervalSet, taken: IntervalSet) -> IntervalSet:
     """Return the part of a cover that the other does not cover."""
+    if not len(taken.start):
+        return cover
     starts, ends = np.concatenate(([LEAST], taken.end)), np.concatenate((taken.start, [MOST]))
     return intersection(cover, IntervalSet(starts, ends))
 
@@ -299,14 +307,14 @@ def joined(*covers: IntervalSet) -> IntervalSet:
     start, end = (np.concatenate(times) for times in zip(*covers, strict=True))
     filled = start < end
     if not filled.all():
-        start, end = start[filled], end[filled]
+        start, end = start.compress(filled), end.compress(filled)
     start.sort(kind="stable")
     end.sort(kind="stable")
     # The n-th end precedes the next start only if the first n intervals are over: then there is a gap.
     edges = np.flatnonzero(start[1:] > end[:-1])
     if len(edges) + 1 >= len(start):
         return IntervalSet(start, end)
-    return IntervalSet(start[np.append(0, edges + 1)], end[np.append(edges, len(end) - 1)])
+    return IntervalSet(start.take(np.append(0, edges + 1)), end.take(np.append(edges, len(end) - 1)))
 
 
 def gaps(start: NDArray[Any], end: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:

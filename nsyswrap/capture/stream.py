@@ -45,14 +45,20 @@ def looked_up(table: NDArray[Any], positions: NDArray[Any]) -> NDArray[Any]:
     numpy indexes by positions of less than eight bytes in three times the time that ``take`` needs, which
     copies them to eight bytes each: that is done block by block.
     """
-    if len(positions) <= BLOCK_ROWS:
+    if len(positions) <= BLOCK_ROWS or positions.dtype == np.intp:
         return table.take(positions, axis=0)
-    return in_blocks({"": positions}, lambda block: {"": table.take(block[""], axis=0)})[""]
+    found = np.empty((len(positions), *table.shape[1:]), table.dtype)
+    for first in range(0, len(positions), BLOCK_ROWS):
+        rows = slice(first, first + BLOCK_ROWS)
+        table.take(positions[rows], axis=0, out=found[rows], mode="wrap")  # other modes copy, or move -1
+    return found
 
 
 def one_of(values: NDArray[Any], numbers: Iterable[int]) -> NDArray[Any]:
     """Mark the values that are one of these numbers. For a few, np.isin takes ten times as long."""
     few = [*numbers]
+    if len(values) <= _FEW:
+        return np.array([value in few for value in values.tolist()], dtype=bool)
     if len(few) > _FEW:
         return np.isin(values, few)
     marks = np.zeros(len(values), dtype=bool)

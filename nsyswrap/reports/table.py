@@ -450,6 +450,8 @@ def _numbers(values: Sequence[Any]) -> NDArray[Any]:
 
 
 def _reorder(data: dict[str, Values], order: Order, rounding: Rounding) -> None:
+    if len(data[order.column]) <= 1:
+        return
     key = np.asarray(data[order.column])
     if order.rounded:
         key = rounded_tenths(key, rounding)
@@ -569,12 +571,14 @@ def time_columns(count: Column, *others: Column) -> tuple[Column, ...]:
 
 def stat_values(statistics: Statistics, prefix: str = "", unit: Unit = Unit.NS) -> dict[str, NDArray[Any]]:
     """Return the values of ``stat_columns``. Min and max are missing in a group without values."""
-    empty = statistics.count == 0
+    least, most = statistics.min, statistics.max
+    if not statistics.count.all():
+        least, most = (np.where(statistics.count == 0, MISSING, values) for values in (least, most))
     return {
         f"{prefix}avg_{unit.value}": statistics.avg,
         f"{prefix}med_{unit.value}": statistics.med,
-        f"{prefix}min_{unit.value}": np.where(empty, MISSING, statistics.min),
-        f"{prefix}max_{unit.value}": np.where(empty, MISSING, statistics.max),
+        f"{prefix}min_{unit.value}": least,
+        f"{prefix}max_{unit.value}": most,
         f"{prefix}std_{unit.value}": statistics.std,
     }
 

@@ -104,7 +104,7 @@ class AdviceContext:
         """Return the typical time in which operations ran; ``rows`` has their positions, or marks them."""
         if rows.dtype == bool:
             rows = np.flatnonzero(rows)  # positions take a fraction of the time of marks
-        return self.of_typical(union(self.operations.start_ns[rows], self.operations.end_ns[rows]))
+        return self.of_typical(union(self.operations.start_ns.take(rows), self.operations.end_ns.take(rows)))
 
     def marks(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         """Mark the operations at these positions."""
@@ -122,7 +122,7 @@ class AdviceContext:
         Outlier steps count only if ``outliers`` says so.
         """
         segments, rows = self.gaps.segments, self.gaps.segments_in(gaps, causes)
-        cover = union(segments.start_ns[rows], segments.end_ns[rows])
+        cover = union(segments.start_ns.take(rows), segments.end_ns.take(rows))
         return intersection(cover, self.judged.window) if outliers else self.of_typical(cover)
 
     @cached_property
@@ -135,7 +135,7 @@ class AdviceContext:
         if not len(rows):
             return NamedKernels(rows, rows, [], rows)
         codes, names = full_names(whole)
-        code = codes[operations.row[rows]]
+        code = codes.take(operations.row.take(rows))
         total = np.bincount(code, (operations.end_ns - operations.start_ns)[rows], len(names))
         return NamedKernels(rows, code, names, total)
 

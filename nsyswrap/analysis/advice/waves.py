@@ -96,7 +96,7 @@ def last_wave(context: AdviceContext) -> Iterator[Finding]:
     blocks = blocks_at(whole, row)
     chosen = (blocks > count) & (blocks <= _WAVES * count * _MOST_RESIDENT) & ~context.claimed[rows]
     chosen[chosen] &= _of_classes(context, row[chosen], _COMPUTING)
-    rows, row, ns, blocks = (values[chosen] for values in (rows, row, ns, blocks))
+    rows, row, ns, blocks = (values.compress(chosen) for values in (rows, row, ns, blocks))
     if not context.worth(int(ns.sum() / 2)):  # more than half of a kernel is never lost
         return
     codes, texts = packed_names(whole.viewed(names="full"), KERNEL)

@@ -59,8 +59,8 @@ class Factorizer:
         if self._table:
             value_at, number_at = self._table
             slots = self._slots(values)
-            numbers = number_at[slots]
-            if numbers.min(initial=0) >= 0 and (value_at[slots] == values).all():
+            numbers = number_at.take(slots)
+            if numbers.min(initial=0) >= 0 and (value_at.take(slots) == values).all():
                 return self._narrow(numbers)
         return self._learned(values)
 

@@ -36,6 +36,7 @@ _THREADS, _FEW_STEPS = 4, 16  # up to so many steps, importing threads takes lon
 _DENSE = 4  # largest ratio of the range of values to the rows for which a lookup table is used
 _TRIMMED = 10  # one in so many values is left out of a trimmed mean at either end
 _BLOCKS = 16  # of consecutive values: their means tell the error of a mean
+_FEW_VALUES = 256  # up to which sorting is faster than finding the middle
 _HANDFUL = 64  # distinct values up to which comparing with each is faster than sorting
 _FIRST = 1000  # values that mostly hold each distinct one of a handful
 # More pairs than any program makes of nested ranges, or of operations and calls with one correlation id.
@@ -118,20 +119,20 @@ class GroupBy:
             nothing, unknown = np.zeros_like(count), np.full(len(count), np.nan)
             return Statistics(count, nothing, unknown, unknown, nothing, nothing, np.zeros(len(count)))
         kind = np.result_type(ordered, np.int64)
-        lowest, low, high, highest = (
-            ordered[place].astype(kind, copy=False)
-            for place in (begin, begin + (number - 1) // 2, begin + number // 2, begin + (number - 1))
-        )
+        several = len(ordered) > len(filled)
+        last = begin + (number - 1)
+        places = (begin, (begin + last) // 2, begin + number // 2, last) if several else [slice(None)] * 4
+        lowest, low, high, highest = (ordered[place].astype(kind, copy=False) for place in places)
         if max(highest.max(), -lowest.min()) > MOST // len(ordered):
             check_sum(ordered)
-        total, squares = np.empty(len(filled), kind), np.empty(len(filled))
-        for part in _parts(number):
+        total, squares = lowest.copy(), np.zeros(len(filled))
+        for part in _parts(number) if several else ():
             first, each = begin[part], number[part]
             rows = ordered[first[0] : first[-1] + each[-1]]
             first = first - first[0]
             total[part] = np.add.reduceat(rows, first, dtype=kind)
             mean = total[part] / each
-            deviations = rows - (np.repeat(mean, each) if len(each) > 1 else mean)
+            deviations = rows - (mean.repeat(each) if len(each) > 1 else mean)
             deviations *= deviations  # np.dot would start BLAS and its threads
             squares[part] = np.add.reduceat(deviations, first)
         return Statistics(
@@ -226,6 +227,8 @@ class GroupBy:
 
     def _sorted(self, by_group: NDArray[Any]) -> NDArray[Any]:
         """Sort values, which are by group, within the groups."""
+        if len(by_group) <= len(self._filled):
+            return by_group
         if len(self._all_counts) == 1 and by_group.dtype.kind == "i" and len(by_group) > PART:
             return np.sort(narrow(by_group)).astype(by_group.dtype, copy=False)
         for part in _parts(self._number):
@@ -339,7 +342,7 @@ def check_sum(values: NDArray[Any]) -> None:
 def ascending(values: NDArray[Any]) -> NDArray[Any]:
     """Return the distinct values in ascending order, as np.unique does, which would import numpy.ma first."""
     ordered = np.sort(values)
-    return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
+    return ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))] if len(ordered) > 1 else ordered
 
 
 def median(values: NDArray[Any]) -> float:
@@ -347,8 +350,9 @@ def median(values: NDArray[Any]) -> float:
     if not len(values):
         return np.nan
     middle = (len(values) - 1) // 2, len(values) // 2
-    low, high = np.partition(values, middle)[[*middle]].tolist()
-    return (float(low) + float(high)) / 2
+    ordered = np.sort(values) if len(values) <= _FEW_VALUES else np.partition(values, middle)
+    low, high = (float(ordered[place]) for place in middle)
+    return (low + high) / 2
 
 
 def quantiles(values: NDArray[Any], shares: Sequence[float]) -> NDArray[Any]:
@@ -364,8 +368,8 @@ def distinct(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     The result is that of np.unique with return_inverse. Dense values, such as ids, and few distinct values
     are not sorted.
     """
-    if not len(values):
-        return values, np.empty(0, np.int64)
+    if len(values) <= 1:
+        return values.astype(np.int64), np.zeros(len(values), np.int64)
     low, high = int(values.min()), int(values.max())
     if low == high:
         return np.array([low]), np.zeros(len(values), np.int64)
@@ -377,12 +381,14 @@ def distinct(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         return np.concatenate(([MISSING], others)), all_codes
     if high - low < _DENSE * len(values):
         present = np.zeros(high - low + 1, dtype=bool)
-        for first in range(0, len(values), PART):
-            present[values[first : first + PART] - low] = True
-        known = present.nonzero()[0]
-        number = np.empty(len(present), np.int64)
-        number[known] = np.arange(len(known))
-        return known + low, in_blocks({"": values}, lambda block: {"": number.take(block[""] - low)})[""]
+        parts = [slice(first, first + PART) for first in range(0, len(values), PART)]
+        for part in parts:
+            present[(values[part] - low).astype(np.intp, copy=False)] = True  # others take half again as long
+        number = present.cumsum(dtype=np.int64) - 1
+        codes = np.empty(len(values), np.int64)
+        for part in parts:
+            number.take(values[part] - low, out=codes[part], mode="wrap")
+        return present.nonzero()[0] + low, codes
     return _few(values) or np.unique(values, return_inverse=True)
 
 
@@ -409,12 +415,14 @@ def group_keys(*keys: NDArray[Any]) -> tuple[NDArray[Any], list[NDArray[Any]]]:
 
     Returns one code per row, and the key columns with one entry per code.
     """
+    if len(keys[0]) <= 1:
+        return np.zeros(len(keys[0]), np.int64), [key.astype(np.int64) for key in keys]
     values, codes = distinct(keys[0])
     columns = [values]
     for key in keys[1:]:
         same = np.empty(len(columns[0]), np.int64)
         same[codes] = key
-        if (same[codes] == key).all():  # one value for each code, such as a kernel's registers
+        if (same.take(codes) == key).all():  # one value for each code, such as a kernel's registers
             columns.append(same)
             continue
         values, inner = distinct(key)

@@ -157,6 +157,8 @@ def nearby_work(
         near.earlier[rows] = np.maximum(_latest(ordered.launched, ordered.end, start), start) - start
         near.before_own[rows] = _latest(ordered.end, ordered.end, work.first_start[rows] + 1)
         others = ordered.of(ordered.thread != thread)
+        if not (len(others.start) or len(apart.start)):
+            continue
         near.other[rows] = _other_time(others, apart, start, end)
         others, apart = (part.of(_of_bare_threads(part, thread, ranging)) for part in (others, apart))
         near.uncaused[rows] = _other_time(others, apart, start, end)
