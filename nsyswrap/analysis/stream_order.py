@@ -142,11 +142,12 @@ class StreamOrder:
         """Return the operations of a stream by launch, equal ones by start, and when they were launched."""
         if stream not in self._launched:
             rows = self._rows[stream]
-            call = self._call[rows]
-            times, rows = self._called_ns[call[call >= 0]], rows[call >= 0]
+            call = self._call.take(rows)
+            known = call >= 0
+            times, rows = self._called_ns.take(call.compress(known)), rows.compress(known)
             if (times[1:] < times[:-1]).any():  # mostly they start as they were launched
                 order = np.argsort(times, kind="stable")
-                rows, times = rows[order], times[order]
+                rows, times = rows.take(order), times.take(order)
             self._launched[stream] = rows, times
         return self._launched[stream]
 

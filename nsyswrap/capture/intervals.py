@@ -31,7 +31,7 @@ class IntervalSet(NamedTuple):
     @property
     def length(self) -> int:
         """The covered time in ns."""
-        return int((self.end - self.start).sum())
+        return int(self.end.sum() - self.start.sum())  # sums beyond 64 bits have the same difference
 
     def holds(self, times: NDArray[Any]) -> NDArray[Any]:
         """Mark the times that are covered."""

@@ -212,12 +212,13 @@ def _anchors(calls: ApiCalls, numbers: NDArray[np.uint64]) -> list[_Anchor]:
         middle = len(intervals) // 2
         # What most are is in the middle. For a single place numpy 2.4 takes long where many are equal.
         equal = intervals == np.partition(intervals, (middle - 1, middle))[middle]
-        if equal.mean() < _LEAST_EQUAL:
+        many = int(np.count_nonzero(equal))
+        if many < _LEAST_EQUAL * len(equal):
             continue
         length = int(np.diff(positions)[equal][0])
         first = positions[equal.argmax()]
         launches = (calls.code[first : first + length] >= KERNEL_CODE).any()
-        if equal.sum() < _LEAST - 1 or not launches:  # waits and copies alone are no steps
+        if many < _LEAST - 1 or not launches:  # waits and copies alone are no steps
             continue
         gpu = np.diff(gpu_ns[positions])[equal]
         since = gpu_ns[-1] - gpu_ns[positions[0]]  # what comes before may be start-up
@@ -225,7 +226,7 @@ def _anchors(calls: ApiCalls, numbers: NDArray[np.uint64]) -> list[_Anchor]:
         much = len(positions) >= MANY and gpu.sum() >= max(least, 1)
         time = np.diff(calls.start_ns[positions])[equal]
         held = _held(gpu) / max(gpu_ns[-1], 1) + _held(time) / span_ns
-        often = np.count_nonzero(equal) * length / len(numbers) >= _LEAST_OF_CALLS
+        often = many * length / len(numbers) >= _LEAST_OF_CALLS
         if much or (often and (run == 1 or held >= _LISTED)):  # short runs recur by chance
             gap = median(before[positions[1:]])
             anchors.append(_Anchor(positions, length, equal, gap, held, after_pause))
