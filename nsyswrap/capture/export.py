@@ -430,26 +430,28 @@ class Export:
         # An index would return the rows in its own order.
         cells = [f"CAST({quoted(name)} AS TEXT)" if kind == "text" else quoted(name) for name, kind in wanted]
         sql = f"SELECT {', '.join(cells)} FROM {quoted(table)} NOT INDEXED"  # noqa: S608 - quoted
-        parts: list[list[NDArray[Any]]] = [
-            [np.empty(0, object if kind == "text" else np.int64)] for _, kind in wanted
-        ]
+        parts: list[list[NDArray[Any]]] = [[] for _ in wanted]
         with self._damage_named():
             cursor = self._db.execute(sql)
             while rows := cursor.fetchmany(_CHUNK_ROWS):
                 for part, values, (name, kind) in zip(parts, zip(*rows, strict=True), wanted, strict=True):
                     part.append(self._array(values, kind, f"{table}.{name}"))
-        columns = {name: np.concatenate(part) for part, (name, _) in zip(parts, wanted, strict=True)}
+        columns = {
+            name: part[0] if len(part) == 1 else np.concatenate(part or [self._array((), kind, "")])
+            for part, (name, kind) in zip(parts, wanted, strict=True)
+        }
         self._counts.setdefault(table, len(columns[wanted[0][0]]))
         return columns
 
     def _array(self, values: tuple[Any, ...], kind: FieldKind, where: str) -> NDArray[Any]:
         if kind == "text":
             return np.array(values, dtype=object)
-        if not set(map(type, values)) <= {int, type(None)}:
+        if not (types := set(map(type, values))) <= {int, type(None)}:
             values = tuple(self._integer(value, where) for value in values)
-        known = (MISSING if value is None else value for value in values) if None in values else values
+        missing = 0 if types == {int} else values.count(None)
+        known = (MISSING if value is None else value for value in values) if missing else values
         array = np.fromiter(known, np.int64, len(values))
-        if np.count_nonzero(array == MISSING) != values.count(None):
+        if np.count_nonzero(array == MISSING) != missing:
             raise self._damaged(f"{where} has {MISSING}, which stands for no number")
         return array
 

@@ -141,7 +141,7 @@ def closest(inner: Spans, outer: Spans, distance: NDArray[Any], *, same: bool = 
     ``distance`` has one value per outer span; of equal ones the first span counts. ``same`` means that inner
     and outer are the same spans, and no span counts as enclosing itself.
     """
-    if len(outer.start) <= same:  # none, or but itself
+    if len(outer.start) <= int(same):  # there is no other
         return np.full(len(inner.start), -1)
     nesting = _Nesting(inner, outer)
     nearest = np.lexsort((np.arange(len(distance)), distance))

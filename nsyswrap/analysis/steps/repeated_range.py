@@ -211,7 +211,7 @@ def range_names(whole: Capture) -> list[str]:
 def _ranges(whole: Capture, process: int, calls: ApiCalls, work: _Work, name: str = "") -> Iterator[_Range]:
     """Yield each name on each launching thread, or those that a given name means.
 
-    Occurrences inside one of the same name are left out.
+    Occurrences inside one of the same name are left out. A range that is alone repeats nothing.
     """
     if not whole.has("nvtx"):
         return
@@ -220,6 +220,8 @@ def _ranges(whole: Capture, process: int, calls: ApiCalls, work: _Work, name: st
     if not name:
         threads, launches = np.unique(calls.thread[calls.works], return_counts=True)
         mine &= one_of(spans.thread, threads[launches >= _OWN_PART * launches.sum()])
+        if np.count_nonzero(mine) <= 1:
+            return
     rows, spans = rows[mine], Spans(*(field[mine] for field in spans))
     names, texts = range_labels(whole, rows)
     kept = np.isin(names, _meant(name, texts)) if name else of_the_program(whole, rows, names, texts)
