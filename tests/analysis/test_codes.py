@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.arrays.codes import ColumnSet, Factorizer, TextColumn
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.records import dataclass
+from nsyswrap.capture.stream import looked_up, one_of
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -163,3 +164,21 @@ def test_no_rows() -> None:
     assert list(empty) == []
     assert np.asarray(empty).tolist() == []
     assert list(empty[np.empty(0, np.int64)]) == []
+
+
+@pytest.mark.parametrize("table", [np.arange(5, dtype=np.int8), np.arange(10).reshape(5, 2)])
+@pytest.mark.parametrize("kind", [np.int16, np.int32, np.int64])
+def test_positions_are_looked_up_from_either_end(kind: type, table: NDArray[Any]) -> None:
+    positions: NDArray[Any] = np.random.default_rng(1).integers(-5, 5, 150_000).astype(kind)
+    found = looked_up(table, positions)
+    assert found.dtype == table.dtype
+    np.testing.assert_array_equal(found, table[positions])
+
+
+@pytest.mark.parametrize("numbers", [(), (MISSING, 3), tuple(range(20))])
+@pytest.mark.parametrize("rows", [0, 5, 40])
+def test_values_are_one_of_few_or_many_numbers(rows: int, numbers: tuple[int, ...]) -> None:
+    values = np.random.default_rng(1).choice([MISSING, 3, 19, 20], rows)
+    marks = one_of(values, numbers)
+    assert marks.dtype == bool
+    np.testing.assert_array_equal(marks, np.isin(values, numbers))

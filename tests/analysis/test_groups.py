@@ -11,6 +11,7 @@ from nsyswrap.analysis.arrays.groups import (
     GroupBy,
     Statistics,
     ascending,
+    distinct,
     group_keys,
     grouped,
     largest_first,
@@ -140,6 +141,30 @@ def test_keys_are_numbered_in_ascending_order_of_the_first_then_the_second() -> 
     assert codes.tolist() == [2, 0, 1, 0]
     assert first.tolist() == [-1, 9, 9]
     assert second.tolist() == [5, 0, 1]
+
+
+def test_values_alone_in_their_groups_are_their_own_statistics() -> None:
+    found = grouped(np.array([3, 0, 1]), np.array([-7, 2**61, 4]), 5)
+    assert found.count.tolist() == [1, 1, 0, 1, 0]
+    alone = [0, 1, 3]
+    for figure in (found.total, found.min, found.max):
+        assert figure[alone].tolist() == [2**61, 4, -7]
+    for mean in (found.avg, found.med):
+        assert mean[alone].tolist() == [float(2**61), 4.0, -7.0]
+        assert np.isnan(mean[[2, 4]]).all()
+    assert found.std.tolist() == [0.0] * 5
+    with pytest.raises(OverflowError):
+        grouped(np.array([0, 1]), np.array([2**62, 2**62]), 2)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2])
+def test_few_rows_have_keys_as_many_have(rows: int) -> None:
+    first, second = np.array([5, 3], np.int32)[:rows], np.array([-1, -1])[:rows]
+    codes, keys = group_keys(first, second)
+    assert [key.tolist() for key in keys] == [sorted(first.tolist()), second.tolist()]
+    assert [keys[0][code] for code in codes] == first.tolist()
+    assert {codes.dtype, *(key.dtype for key in keys)} == {np.dtype(np.int64)}
+    assert distinct(first)[0].tolist() == ascending(first).tolist() == sorted(first.tolist())
 
 
 def test_no_rows_make_no_keys() -> None:
