@@ -126,8 +126,12 @@ def test_a_sweep_leaves_one_table(folder: Path, cli: Cli) -> None:
     assert (folder / "b/results.parquet").exists()
     assert {row["run"] for row in rows_of(folder / "b/summaries.csv")} <= {row["run"] for row in found}
     assert {row["program"] for row in found} == {"prog.py"}
-    assert "fastest 's=0" in done.stdout
-    assert "slowest 's=0.3" in done.stdout
+    # Of runs this short a busy machine can record the one that sleeps for less time.
+    done_rows = sorted(
+        (row for row in found if row["outcome"] == "done"), key=lambda row: int(row["recorded_ns"])
+    )
+    for place, row in zip(("fastest", "slowest"), done_rows, strict=True):
+        assert f"{place} 's={float(row['s']):g} c=0'" in done.stdout
     assert "prog ended with exit code 3" in done.stderr
 
 
