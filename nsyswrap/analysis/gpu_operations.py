@@ -443,8 +443,8 @@ def previous_ends(operations: GpuOperations) -> NDArray[Any]:
     streams = len(operations.streams.stream_id)
     codes = np.where(operations.migration, streams, operations.stream)
     by_stream = order_by_code(codes, streams + 1).astype(np.int32)
-    for rows in np.split(by_stream, np.cumsum(np.bincount(codes, minlength=streams + 1)))[:streams]:
-        rows = rows.astype(np.intp)  # noqa: PLW2901 - of the stream alone
+    for part in np.split(by_stream, np.cumsum(np.bincount(codes, minlength=streams + 1)))[:streams]:
+        rows = part.astype(np.intp)
         ends[rows[1:]] = np.maximum.accumulate(operations.end_ns.take(rows))[:-1]
     return ends
 

@@ -11,7 +11,7 @@ Each nanosecond has one state. If several hold, the first in this order counts:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -89,21 +89,18 @@ class TimeBreakdown:
 def budgets_of(
     view: Capture,
     intervals: tuple[NDArray[Any], NDArray[Any]] | None = None,
-    processes: Collection[int] | None = None,
     *,
     with_idle: bool = True,
 ) -> list[TimeBreakdown]:
     """Return the budget of each process and device of a view, in intervals inside the view's window.
 
-    Without ``intervals`` (starts and ends, in order, not overlapping) they are the window itself. Of some
-    ``processes`` by global id, the others are left out. ``with_idle=False`` leaves all idle times 0.
+    Without ``intervals`` (starts and ends, in order, not overlapping) they are the window itself.
+    ``with_idle=False`` leaves out why the device was idle: these times are 0, and no gap is looked at.
     """
     operations = gpu_operations_of(view)
     whole = gpu_operations_of(view.whole)
     budgets = []
     for process, device, rows in operations.by_device():
-        if processes is not None and process not in processes:
-            continue
         mine = operations.of(rows)
         start, end = intervals or windows(view, mine)
         if not with_idle:

@@ -96,7 +96,7 @@ class Capture:
         self._rows: dict[str, NDArray[Any]] = {}
         self._expected: dict[str, set[str]] = {}
         self._has: dict[str, bool] = {}
-        self._known: dict[tuple[str, tuple[str, ...]], tuple[str, Wanted]] = {}  # where all fields are
+        self._known: dict[tuple[str, tuple[str, ...]], tuple[str, Wanted]] = {}  # tables with all fields
         self._clipped: dict[str, Columns] = {}
         self._views: dict[ViewOptions, Self] = {}  # none refers back, so all are freed with this one
         self.results: dict[Callable[..., Any], dict[Hashable, Any]] = {}  # see ``per_capture``

@@ -65,6 +65,8 @@ def test_intervals_part_what_crosses_them(tmp_path: Path) -> None:
     assert used(budget) == {"other_kernel": 30, "memcpy": 10, "idle_unknown": 20}
     assert used(budget, 1) == {"memcpy": 20}
     assert budget.duration_ns.tolist() == [60, 20]
+    [busy] = budgets_of(capture, (np.array([10, 70]), np.array([70, 90])), with_idle=False)
+    assert (used(busy), used(busy, 1)) == ({"other_kernel": 30, "memcpy": 10}, {"memcpy": 20})
 
 
 # 100   k[0,10)                                              k[90,100)
