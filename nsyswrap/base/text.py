@@ -200,6 +200,8 @@ def _parting(texts: Sequence[str]) -> int:
 
 def alike(short: Mapping[str, str]) -> list[list[str]]:
     """Return groups of names that are equal when shown."""
+    if len(set(short.values())) == len(short):
+        return []
     groups: dict[str, list[str]] = defaultdict(list)
     for name, text in short.items():
         groups[text].append(name)

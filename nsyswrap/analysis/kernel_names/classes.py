@@ -27,7 +27,8 @@ _RETURN = regex(r"^(?:void|std::enable_if<[^>]*>::type) ")
 _UNNAMED = "<unnamed>::", "(anonymous namespace)::"
 _CAST = regex(r"\([A-Za-z_][\w: ]*\)(?=-?\d)")  # (int)4
 _PATH = regex(r"[\w:]*")
-_MARK = regex(r"[]<([{>)},]")
+# A bracket that has none inside is one mark with its end; all begin with a set, so that re finds them faster.
+_MARK = regex(r"[]<([{>)},](?:(?<=[<([{])[^]<([{>)}]*[]>)}])?")
 _STEP = {**dict.fromkeys("<([{", 1), **dict.fromkeys(">)]}", -1), ",": 0}
 
 _NUMBER = regex(r"-?\d+[ul]*|true|false")
@@ -101,15 +102,20 @@ _OPERATOR = regex(rf"(?:{'|'.join(_LONGEST_FIRST)})(?=_|$)|[^_]+")
 
 
 class Name(NamedTuple):
-    """A function or type: its qualified name and its template arguments."""
+    """A function or type: its qualified name, the name without namespaces, and what follows it."""
 
     path: str
-    arguments: tuple[str, ...]
+    base: str
+    rest: str
 
     @property
-    def base(self) -> str:
-        """The name without namespaces."""
-        return self.path.rpartition("::")[2]
+    def arguments(self) -> tuple[str, ...]:
+        """The template arguments."""
+        return _arguments(self.rest)
+
+    def each_argument(self) -> Iterator[str]:
+        """Yield the template arguments: faster for the first of many."""
+        return split(self.rest) if self.rest.startswith("<") else iter(())
 
 
 @cache
@@ -123,25 +129,30 @@ def plain(name: str) -> str:
 
 @cache
 def parse(name: str) -> Name:
-    """Return path and template arguments at the beginning of a name; the rest is ignored."""
+    """Return path and template arguments at the beginning of a name."""
     text = plain(name.strip())
     path = next(_PATH.finditer(text))[0]
-    rest = text[len(path) :]
-    return Name(path, tuple(split(rest)) if rest.startswith("<") else ())
+    return Name(path, path.rpartition("::")[2], text[len(path) :])
 
 
-def split(text: str) -> list[str]:
-    """Return the comma-separated parts inside the bracket that ``text`` begins with."""
-    parts, depth, begin = [], 0, 1
-    for mark in _MARK.finditer(text):
-        step = _STEP[mark[0]]
+@cache
+def _arguments(rest: str) -> tuple[str, ...]:
+    return tuple(split(rest)) if rest.startswith("<") else ()
+
+
+def split(text: str) -> Iterator[str]:
+    """Yield the comma-separated parts inside the bracket that ``text`` begins with."""
+    depth, begin = 1, 1
+    for mark in _MARK.finditer(text, begin):
+        step = _STEP.get(mark[0])
+        if step is None:
+            continue
         depth += step
         if depth == 0 or (depth == 1 and not step):
-            parts.append(text[begin : mark.start()].strip())
+            yield text[begin : mark.start()].strip()
             begin = mark.end()
         if depth == 0:
-            break
-    return parts
+            return
 
 
 Rules = Sequence[tuple[str, str]]
@@ -393,21 +404,14 @@ def _scalar(functor: str, inner: str) -> str:
 
 def pytorch(name: str, kernel: Name) -> str | None:
     """Return class, operation and types: ``elementwise add<float> strided``, ``reduce sum<float>``."""
-    if not kernel.arguments:
-        return None
-    families = {
-        "distribution_elementwise": _random,
-        "reduce_kernel": _reduce,
-        "multi_tensor_apply_kernel": _foreach,
-    }
     base = kernel.base
-    read = next((read for prefix, read in families.items() if base.startswith(prefix)), _elementwise)
-    return read(name, kernel)
+    read = next((read for prefix, read in _FAMILIES if base.startswith(prefix)), None)
+    if read is None and "elementwise_kernel" in base:
+        read = _elementwise
+    return read(name, kernel) if read and kernel.arguments else None
 
 
-def _elementwise(name: str, kernel: Name) -> str | None:
-    if "elementwise_kernel" not in kernel.base:
-        return None
+def _elementwise(name: str, kernel: Name) -> str:
     functors = [argument for argument in kernel.arguments if not is_number(argument)]
     functor = functors[kernel.base.endswith("_with_index")]  # whose first type is that of the index
     return f"{_on_types(classify(name), *operation(functor))}{_access(kernel)}"
@@ -453,6 +457,13 @@ def _random(name: str, kernel: Name) -> str:
     match = _DISTRIBUTION.search(name)
     what = match[1] if match else words(kernel.base)
     return _on_types(classify(name), what, [short_type(kernel.arguments[0])])
+
+
+_FAMILIES = (
+    ("distribution_elementwise", _random),
+    ("reduce_kernel", _reduce),
+    ("multi_tensor_apply_kernel", _foreach),
+)
 
 
 def triton(name: str) -> str | None:

@@ -6,7 +6,7 @@ Use them on screens only: much of a name is left out, so two kernels can have th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
 
 from nsyswrap.analysis.kernel_names.arithmetic import arithmetic
@@ -120,7 +120,7 @@ _FILLERS = regex(r"^(?:global)?[kK]ernel2?$|^impl$|_?[kK]ernel(?=_|$)|_cuda(?=_|
 def readable(name: str) -> str:
     """Return a short name for people; an unknown name unchanged."""
     try:
-        return next((text for text in _short_names(name, parse(name)) if text), name)
+        return _short_name(name, parse(name)) or name
     except (IndexError, ValueError):  # begins like a known name but continues differently
         return name
 
@@ -141,24 +141,35 @@ def readable_name(name: str) -> str:
     return head + slash + readable(tail)
 
 
-def _short_names(name: str, kernel: Name) -> Iterator[str | None]:
-    """Yield the short name in each family of names, None if it is not of the family; special ones first."""
-    yield triton(name)
+def _short_name(name: str, kernel: Name) -> str | None:
+    """Return the short name of the first family of names that it is of; special families come first."""
+    kind = classify(name)
+    return (
+        triton(name)
+        or _nccl(name)
+        or (gemm(name, kernel) if kind == "gemm" else None)
+        or (convolution(name) if kind == "convolution" else None)
+        or (fft(kernel) if kind == "fft" else None)
+        or _attention(name, kernel)
+        or _thrust(name, kind)
+        or pytorch(name, kernel)
+        or _template(name, kernel, kind)
+    )
+
+
+def _nccl(name: str) -> str | None:
     match = _NCCL.match(name)
-    yield f"nccl {match[1].replace('_', ' ')}" if match else None
-    yield gemm(name, kernel) if classify(name) == "gemm" else None
-    yield convolution(name) if classify(name) == "convolution" else None
-    yield fft(kernel) if classify(name) == "fft" else None
-    yield _attention(name, kernel)
+    return f"nccl {match[1].replace('_', ' ')}" if match else None
+
+
+def _thrust(name: str, kind: str) -> str | None:
     match = _THRUST.search(name) if "_kernel_agent<" in name else None
-    yield f"{classify(name)} thrust {match[1]}" if match else None
-    yield pytorch(name, kernel)
-    yield _template(name, kernel)
+    return f"{kind} thrust {match[1]}" if match else None
 
 
 def _attention(name: str, kernel: Name) -> str | None:
     """Read ``flash_fwd_kernel<Flash_fwd_kernel_traits<128, 64, 64, ...>>``, cuDNN, CUTLASS and others."""
-    first = kernel.arguments[0] if kernel.arguments else name
+    first = next(kernel.each_argument(), name)
     if "kernel_traits" in first and "kernel_traits" in (traits := parse(first)).base:
         head, *tile = traits.arguments[:3]
         return f"attention {_short(kernel.path)}<{_first_type(traits)}> head {head} {'x'.join(tile)}"
@@ -172,12 +183,12 @@ def _attention(name: str, kernel: Name) -> str | None:
     return f"attention {match['base']}<{short_type(match['type'])}>" if match else None
 
 
-def _template(name: str, kernel: Name) -> str | None:
+def _template(name: str, kernel: Name, kind: str) -> str | None:
     """Return class, name and first type of a template whose class is known, or of a library's kernel."""
-    kind, known = classify(name), name.endswith(")") and _KNOWN.match(kernel.path)
-    if not known and (not kernel.arguments or kind == OTHER):
+    known = name.endswith(")") and _KNOWN.match(kernel.path)
+    if not known and (kind == OTHER or next(kernel.each_argument(), None) is None):
         return None
-    first = _first_type(kernel) if kernel.arguments else ""
+    first = _first_type(kernel)
     if kernel.base in _SHELLS:  # the wrapped type is the name
         return f"{kind} {first}"
     what = _short(kernel.path)
@@ -197,7 +208,7 @@ def _short(path: str) -> str:
 def _first_type(kernel: Name) -> str:
     """Return the first type that is no index type, else the first one."""
     first = ""
-    for name in each_value_type(kernel.arguments):
+    for name in each_value_type(kernel.each_argument()):
         if name not in _INDEX_TYPES:
             return name
         first = first or name
