@@ -305,7 +305,8 @@ def summary_text(
     with ascii_layout(active=layout.ascii):
         with step(f"reading {capture.source} …"):
             near = nearby.near_window(capture)
-            made = summary.summarize(near, alone=True)
+            sections = [(name, layout.top or rows) for name, rows in summary.SECTIONS]
+            made = summary.summarize(near, alone=True, sections=sections)
         note_tables([table for table, _ in made.tables], [capture])
         if not with_ending:
             made = dataclasses.replace(made, ending="")
@@ -315,9 +316,7 @@ def summary_text(
             made = dataclasses.replace(made, lines=lines, more=more)
         if readable:
             made = summary_screen.with_readable_names(made)
-        return summary_screen.render(
-            made, width=layout.width, color=layout.color, top=layout.top, time_unit=layout.time_unit
-        )
+        return summary_screen.render(made, width=layout.width, color=layout.color, time_unit=layout.time_unit)
 
 
 def report_command(*captures: Path, options: Sequence[str] = ()) -> str:

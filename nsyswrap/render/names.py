@@ -29,7 +29,7 @@ def readable_tables(tables: Sequence[Table]) -> list[Table]:
     """Return the tables with readable kernel names, each kernel with one name in all of them."""
     columns = [(table, column) for table in tables for column in table.columns if column.kernels]
     readable = kernel_names.distinct_names(
-        {text for table, column in columns for text in table.data[column.name] if text is not None}
+        {text for table, column in columns for text in table.names_of(column) if text is not None}
     )
     return [_renamed(table, readable) for table in tables]
 
@@ -37,7 +37,8 @@ def readable_tables(tables: Sequence[Table]) -> list[Table]:
 def _renamed(table: Table, readable: Mapping[str, str]) -> Table:
     names = [column.name for column in table.columns if column.kernels]
     texts = {name: [text and readable[text] for text in table.data[name]] for name in names}
-    return replace(table, data={**table.data, **texts})
+    others = [text and readable[text] for text in table.other_names]
+    return replace(table, data={**table.data, **texts}, other_names=others)
 
 
 def abbreviated(texts: Sequence[str], room: int, kernels: Collection[str | None] = ()) -> list[str]:

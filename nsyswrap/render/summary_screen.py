@@ -31,10 +31,9 @@ def render(
     *,
     width: int = 100,
     color: bool = False,
-    top: int | None = None,
     time_unit: TimeUnit = "auto",
 ) -> str:
-    """Return the screen; ``top`` replaces the number of rows each table shows."""
+    """Return the screen."""
     selected = _shared([table for table, _ in summary.tables])
     lines: list[Line] = wrapped(summary.ending, width, "red") if summary.ending else []
     if summary.command:
@@ -49,7 +48,7 @@ def render(
     for table, rows in summary.tables:
         rest = [part for part in table.selection.split(_AND) if part not in selected]
         part = replace(table, selection=_AND.join(rest))
-        lines += ["", *table_lines(part, width, top=top or rows, time_unit=time_unit, whole="")]
+        lines += ["", *table_lines(part, width, top=rows, time_unit=time_unit, whole="")]
     return styled(lines, color=color)
 
 

@@ -45,6 +45,7 @@ def combine(tables: Sequence[tuple[str, Table]]) -> Table:
         selection=" | ".join(selections),
         verdict="\n".join(verdicts),
         left_out=sum(table.left_out for table in made),
+        other_names=[name for table in made for name in table.other_names],
         paragraphs=tuple(one for table in made for one in table.paragraphs),
     )
 

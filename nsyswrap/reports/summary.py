@@ -71,13 +71,13 @@ def summarize(
     """Make the summary of a capture. A report that it cannot answer is left out; ``trust`` says why.
 
     ``alone``: nothing else is made of the capture, so that its columns are freed as early as possible.
-    ``sections`` are the reports with the number of rows that are shown, None for all.
+    ``sections`` are the reports with the number of rows that are shown, None for all; tables can have more.
 
     All parts are of the same selection: all NVTX ranges of a name, and rows clipped at their ends, unless the
     selection says otherwise. The tables have no verdicts of their own: the answer has the conclusions.
     """
     capture = capture.decided()
-    reports = [replace(find_report(name), conclude=None) for name, _ in sections]
+    reports = [replace(find_report(name), conclude=None).top(rows) for name, rows in sections]
     # Each table of the export is read once.
     read_ahead(capture, [replace(find_report(SECTIONS[0][0]), reads=READS), *reports])
     if alone:

@@ -15,7 +15,7 @@ streams. After a report that is written in turn, what no later one has in ``read
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from fnmatch import fnmatchcase
@@ -174,13 +174,14 @@ class Paragraph(NamedTuple):
 class Result:
     """What a report computes: a value per column and row, and notes for readers of the table.
 
-    ``left_out`` counts the rows of the report that were not asked for. ``paragraphs`` has one for each row if
-    the layout of the table is "paragraphs".
+    ``left_out`` counts the rows of the report that were not asked for, and ``other_names`` are the kernels in
+    them. ``paragraphs`` has one for each row if the layout of the table is "paragraphs".
     """
 
     data: Mapping[str, Values]
     notes: tuple[Note | str, ...] = ()
     left_out: int = 0
+    other_names: Sequence[str | None] = ()
     paragraphs: tuple[Paragraph, ...] = ()
 
 
@@ -249,10 +250,12 @@ class Report:
         there = capture.whole.holds if self.empty_answers else capture.whole.has
         return [group for group in self.needs if not any(map(there, group))]
 
-    def make_top(self, capture: Capture, rows: int) -> Table:
-        """Compute the first rows alone if the report can, else the whole table; see ``make``."""
-        top = self.compute_top
-        return (replace(self, compute=lambda viewed: top(viewed, rows)) if top else self).make(capture)
+    def top(self, rows: int | None) -> Report:
+        """Return the report of so many first rows alone if it can compute them, else the whole one."""
+        compute = self.compute_top
+        if compute is None or rows is None:
+            return self
+        return replace(self, compute=lambda viewed: compute(viewed, rows))
 
     def make(self, capture: Capture, **options: int) -> Table:
         """Compute the table. Raises NotInCapture with the command that collects what is missing."""
@@ -269,7 +272,7 @@ class Report:
         viewed = capture.decided(as_nsys=self.layer == "parity")
         read_ahead(viewed, [self])
         result, notes = self._result(viewed, checked)
-        data, left_out, paragraphs = dict(result.data), result.left_out, result.paragraphs
+        data, rest = dict(result.data), replace(result, data={})
         del result  # so that each column of a large table is there once while it is sorted
         for order in reversed(self.order):
             _reorder(data, order, capture.view.rounding)
@@ -281,8 +284,9 @@ class Report:
             note_texts(notes),
             viewed.selected,
             verdict=verdict,
-            left_out=left_out,
-            paragraphs=paragraphs,
+            left_out=rest.left_out,
+            other_names=rest.other_names,
+            paragraphs=rest.paragraphs,
         )
 
     def _result(self, viewed: Capture, options: Mapping[str, int]) -> tuple[Result, Sequence[Note | str]]:
@@ -342,7 +346,8 @@ class Table:
     ``notes`` say what readers must know. ``selection`` says which part of the capture the table covers.
     ``suffix`` says how it was asked for, as nsys names its files (``gpu_gaps_gap=1``).
     ``verdict`` is the conclusion in one sentence; of several captures, a line of each.
-    ``left_out`` counts rows of the report beyond those here. ``paragraphs`` are as in ``Result``.
+    ``left_out`` counts rows of the report beyond those here. Readable names are numbered among these and
+    ``other_names``. Both and ``paragraphs`` are as in ``Result``.
     """
 
     schema: Schema
@@ -353,6 +358,7 @@ class Table:
     suffix: str = ""
     verdict: str = ""
     left_out: int = 0
+    other_names: Sequence[str | None] = ()
     paragraphs: tuple[Paragraph, ...] = ()
 
     def __len__(self) -> int:
@@ -395,6 +401,11 @@ class Table:
             paragraphs=tuple(self.paragraphs[row] for row in np.arange(len(self))[rows] if self.paragraphs),
         )
         return replace(cut, left_out=self.left_out + len(self) - len(cut))
+
+    def names_of(self, column: Column) -> Collection[str | None]:
+        """Return the kernel names of a column, and those of the rows that were not computed."""
+        shown: Collection[str | None] = self.data[column.name]
+        return [*shown, *self.other_names] if self.other_names else shown
 
     def rows(self, top: int | None = None) -> list[tuple[object, ...]]:
         """Return the first ``top`` rows, or all, as plain int, float or str; None is missing."""

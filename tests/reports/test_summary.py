@@ -22,7 +22,7 @@ EXPORTS = [*sorted(RECORDED.glob("*/*/report.sqlite")), *sorted(PUBLIC.glob("*.s
 
 
 def screen_of(capture: CaptureReader, width: int = 100, **options: Any) -> list[str]:
-    return screen.render(summarize(capture), width=width, **options).splitlines()
+    return screen.render(summarize(capture, **options), width=width).splitlines()
 
 
 def graph(start: int) -> Row:
@@ -68,10 +68,10 @@ def test_the_tables_that_the_capture_can_answer(tmp_path: Path) -> None:
     assert [table.schema.name for table, _ in summarize(part).tables] == names[:2]
 
 
-def test_top_replaces_the_number_of_rows(tmp_path: Path) -> None:
+def test_each_table_shows_a_number_of_rows(tmp_path: Path) -> None:
     capture = opened(tmp_path, *(kernel(f"k{i}", 0, i + 1) for i in range(30)))
     assert sum("  k" in line for line in screen_of(capture)) == 5
-    assert sum("  k" in line for line in screen_of(capture, top=3)) == 3
+    assert sum("  k" in line for line in screen_of(capture, sections=[("cuda_gpu_sum", 3)])) == 3
     assert "CUDA GPU Summary (Kernels/MemOps)  cuda_gpu_sum, 5 of 30 rows" in screen_of(capture)
 
 

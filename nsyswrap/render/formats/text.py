@@ -134,7 +134,7 @@ def _fitted(
         widths = [_width(column, texts) for column, texts in zip(columns, cells, strict=True)]
         rooms = _rooms(columns, widths, _fitting(columns, widths, width), width)
         shorter = [
-            abbreviated(texts, rooms[i], table.data[column.name] if column.kernels else ())
+            abbreviated(texts, rooms[i], table.names_of(column) if column.kernels else ())
             if i in rooms and column.unit is Unit.TEXT and not column.is_sentence
             else texts
             for i, (column, texts) in enumerate(zip(columns, cells, strict=True))
@@ -193,7 +193,7 @@ def left_out(table: Table, rows: int, whole: str = "") -> list[str]:
     """
     if not len(table):
         return ["no rows"]
-    more = len(table) - rows
+    more = len(table) + table.left_out - rows
     name = table.schema.name + table.suffix.replace("_", ":")
     return [f"{counted(more, 'more rows')} ({whole or f'-r {name}'})"] if more > 0 else []
 

@@ -32,8 +32,9 @@ from nsyswrap.reports.figures import SentenceFigure
 from nsyswrap.reports.make import MadeReports, combine
 from nsyswrap.reports.table import Column, Report, Table, Values
 
+LAUNCH_ROWS = 100
 # The tables that take columns which are freed as soon as the summary is made; None: with all rows.
-_TABLES = (("memcpy_bandwidth", None), ("launch_overhead", None), ("diagnostics", None))
+_TABLES = (("memcpy_bandwidth", None), ("launch_overhead", LAUNCH_ROWS), ("diagnostics", None))
 
 
 # The captures of a page by label, and their reports, each made once.
@@ -71,7 +72,7 @@ def _shareable(table: Table) -> Table:
 
 
 def _shareable_report(report: Report, capture: Capture, top: int | None) -> Table:
-    return _shareable(report.make(capture) if top is None else report.make_top(capture, top))
+    return _shareable(report.top(top).make(capture))
 
 
 def _texts(values: Values) -> list[str | None]:

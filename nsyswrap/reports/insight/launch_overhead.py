@@ -15,12 +15,13 @@ several devices counts once. Of several processes the largest figure counts.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.groups import GroupBy, Statistics
+from nsyswrap.analysis.arrays.groups import GroupBy, Statistics, grouped
 from nsyswrap.analysis.finding import Note
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, operation_notes
 from nsyswrap.analysis.judged_process import READS
@@ -49,21 +50,56 @@ class _Repeats(NamedTuple):
 def compute(capture: Capture) -> Result:
     """Return a row for all launches, and one per kernel name. All graphs have one name."""
     launches = launches_of(capture)
-    first, names, count = launches.first, launches.names, len(launches.names)
     repeats = _repeats(launches)
+    by_name = _figures(launches, repeats, launches.name, len(launches.names))
+    used = np.flatnonzero(by_name["launches"])
+    figures = {field: values[used] for field, values in by_name.items()}
+    return _result(capture, repeats, by_name["api_med_ns"], used, figures)
+
+
+def compute_first(capture: Capture, rows: int) -> Result:
+    """Return so many of the first rows: most figures of the other names are not computed."""
+    launches = launches_of(capture)
+    repeats, first, count = _repeats(launches), launches.first, len(launches.names)
+    api = grouped(launches.name[~first], repeats.api, count)
+    first_api = grouped(launches.name[first], launches.narrow_api_ns[first], count)
+    order = np.lexsort((~_total(first_api), ~_total(api)))
+    order = order[(api.count + first_api.count)[order] > 0]
+    used, others = np.sort(order[: max(rows - 1, 0)]), order[max(rows - 1, 0) :].tolist()
+    place = np.full(count, -1)
+    place[used] = np.arange(len(used))
+    codes = place.take(launches.name)
+    mine = np.flatnonzero(codes >= 0)
+    chosen = launches.of(mine)
+    figures = _figures(chosen, _repeats(chosen), codes[mine], len(used))
+    made = _result(capture, repeats, api.med, used, figures)
+    return replace(made, left_out=len(others), other_names=[launches.names[code] for code in others])
+
+
+def _result(
+    capture: Capture,
+    repeats: _Repeats,
+    medians: NDArray[Any],
+    used: NDArray[Any],
+    figures: dict[str, NDArray[Any]],
+) -> Result:
+    """Return a row for all launches, and these rows by name.
+
+    ``medians`` are those of the API calls of each name in ns. ``used`` has the names of the rows.
+    """
+    launches = launches_of(capture)
+    first = launches.first
     every = _figures(launches, repeats, np.zeros(len(launches), np.int8), 1)
-    by_name = _figures(launches, repeats, launches.name, count)
     # A first launch costs what its call took above the median repeat of its name, or of all names without.
-    usual = np.where(np.isnan(by_name["api_med_ns"]), every["api_med_ns"], by_name["api_med_ns"])
+    usual = np.where(np.isnan(medians), every["api_med_ns"], medians)
     cost = launches.narrow_api_ns[first] - usual[launches.name[first]]
     every["first_cost_ns"] = _sum(np.zeros(len(cost), np.int8), cost, 1)
-    by_name["first_cost_ns"] = _sum(launches.name[first], cost, count)
-    used = np.flatnonzero(by_name["launches"])
+    figures["first_cost_ns"] = _sum(launches.name[first], cost, len(medians))[used]
     filled = slice(None) if len(launches) else slice(1, None)
     data: dict[str, Values] = {
-        field: np.concatenate([every[field], values[used]])[filled] for field, values in by_name.items()
+        field: np.concatenate([every[field], values])[filled] for field, values in figures.items()
     }
-    data["name"] = [ALL, *(names[code] for code in used)][filled]
+    data["name"] = [ALL, *(launches.names[code] for code in used)][filled]
     return Result(data, tuple(_notes(capture, launches)))
 
 
@@ -234,5 +270,6 @@ REPORT = Report(
     qualifiers=KERNEL_NAMES,
     reads=READS,
     conclude=lambda capture, _: launch_verdict(capture),
+    compute_top=compute_first,
     judges_steps=True,
 )

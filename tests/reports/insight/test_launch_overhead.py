@@ -4,6 +4,9 @@ import pytest
 from report_tables import csv_of, values_of
 from tiny_export import Row, call, graph, kernel, opened
 
+from nsyswrap.render.formats.text import table_lines
+from nsyswrap.render.notebook import table_html
+from nsyswrap.reports.insight.launch_overhead import REPORT as REPORTED
 from nsyswrap.reports.table import Table
 
 REPORT = "launch_overhead"
@@ -178,3 +181,31 @@ def test_names_are_those_of_the_view(tmp_path: Path) -> None:
     table = opened(tmp_path, *rows).viewed(names="base").report(REPORT)
     # two kernels still: each has its first launch
     assert figures(table, "launches", "first_launches") == {ALL: (2, 2), "k": (2, 2)}
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 9])
+def test_the_first_rows_alone_are_those_of_the_whole_table(rows: int, tmp_path: Path) -> None:
+    mixed = [  # b and d cost as much, and e was never launched again
+        *(launch(i, 1_000 * i, api=20 + i % 3, wait=5, gpu=9 + i, name="abcd"[i % 4]) for i in range(1, 17)),
+        launch(20, 20_000, api=70, wait=5, gpu=9, name="e"),
+    ]
+    capture = opened(tmp_path, *(row for one in mixed for row in one))
+    whole, first = (report.make(capture) for report in (REPORTED, REPORTED.top(rows)))
+    assert first.rows() == whole.rows(rows)
+    assert len(first) + first.left_out == len(whole) == 6
+    names = whole.columns[-1]
+    assert sorted(map(str, first.names_of(names))) == sorted(map(str, whole.names_of(names)))
+
+
+def test_rows_that_were_not_computed_are_counted_and_number_names(tmp_path: Path) -> None:
+    template = (
+        "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, {}>(int)"
+    )
+    names = [template.format(number) for number in (3, 2, 1)]
+    rows = [launch(i, 1_000 * i, api=50 - i, wait=5, gpu=9, name=names[i % 3]) for i in range(1, 10)]
+    capture = opened(tmp_path, *(row for one in rows for row in one))
+    whole, first = (report.make(capture) for report in (REPORTED, REPORTED.top(2)))
+    shown, alone = (list(map(str, table_lines(table, 80, top=2, whole=""))) for table in (whole, first))
+    assert alone == shown
+    assert any(line.endswith("#2") for line in shown)
+    assert "2 more rows" in table_html(first)

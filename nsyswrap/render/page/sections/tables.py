@@ -18,6 +18,7 @@ from nsyswrap.base.units import Unit, duration, human, percent
 from nsyswrap.capture.capture import Capture
 from nsyswrap.render import colors
 from nsyswrap.render.page.html import (
+    LAUNCH_ROWS,
     NAME_WIDTH,
     Markup,
     Subject,
@@ -38,7 +39,7 @@ from nsyswrap.render.page.html import (
 from nsyswrap.reports.table import Column, Schema, Table, table_of
 
 _MOST_GAPS = 50  # in the table of the longest gaps
-_ROWS = 100  # of launches and of devices
+_ROWS = 100  # of devices
 _BINS_PER_DECADE = 6
 _HEIGHT = 90  # of each half, in pixels
 HISTOGRAM = Schema(
@@ -89,7 +90,7 @@ def latency(subject: Subject) -> Markup:
         ),
         element("div", *(_histogram(subject, *pair) for pair in tables.items()), class_="histograms"),
         folded_table(all_tables) if all_tables is not None else None,
-        folded_table(launches, top=_ROWS) if launches is not None else None,
+        folded_table(launches, top=LAUNCH_ROWS) if launches is not None else None,
     )
 
 
