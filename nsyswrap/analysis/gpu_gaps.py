@@ -21,6 +21,7 @@ the whole capture for ``before`` and ``after``, and positions of gaps for ``segm
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -44,6 +45,7 @@ from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import IntervalSet, gaps, union
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import QUEUE_FULL, SPANS
+from nsyswrap.capture.selection import EVERYTHING
 from nsyswrap.capture.stream import BLOCK_ROWS, in_blocks, narrow, one_of
 
 # If several hold at once, the first counts: calls nest, and time counts once.
@@ -347,7 +349,12 @@ class _Parts(Mapping[str, NDArray[Any]]):
 
 @per_capture
 def gaps_of(capture: Capture) -> Gaps:
-    """Return the gaps in the window of each process on each device; whole-graph executions count as busy."""
+    """Return the gaps in the window of each process on each device; whole-graph executions count as busy.
+
+    Where those of the whole are known, those of a process are a part of them.
+    """
+    if (known := _of_process(capture)) is not None:
+        return known
     operations = gpu_operations_of(capture.whole)
     gap: list[Arrays] = []
     segments: list[Arrays] = []
@@ -365,6 +372,30 @@ def gaps_of(capture: Capture) -> Gaps:
         owners.append((process, device, count))
     del threads  # joining needs the memory
     return Gaps(operations, owners, **_joined(gap, _GAP), segments=GapPieces(**_joined(segments, _SEGMENT)))
+
+
+def _of_process(capture: Capture) -> Gaps | None:
+    """Return the gaps of the one process that is selected if those of the whole are known, else None."""
+    selection = capture.view.selection
+    if len(selection.processes) != 1 or replace(selection, processes=()) != EVERYTHING:
+        return None
+    every: Gaps | None = capture.whole.results.get(gaps_of, {}).get(())
+    if every is None:
+        return None
+    mine = gpu_operations_of(capture).processes
+    ends = [end for *_, end in every.owners]
+    here = [place for place, (process, *_) in enumerate(every.owners) if process in mine]
+    rows = slice(ends[here[0] - 1] if here[0] else 0, ends[here[-1]])
+    gap = every.segments.gap
+    pieces = slice(*np.searchsorted(gap, np.array([rows.start, rows.stop], gap.dtype)).tolist())
+    return Gaps(
+        every.operations,
+        [(*every.owners[place][:2], ends[place] - rows.start) for place in here],
+        **{name: getattr(every, name)[rows] for name in _GAP},
+        segments=GapPieces(
+            gap[pieces] - gap.dtype.type(rows.start), *(part[pieces] for part in every.segments[1:])
+        ),
+    )
 
 
 def _outer_ends(capture: Capture) -> tuple[int, int]:

@@ -29,6 +29,7 @@ from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.diagnostics.capture_checks import silent_nvtx
 from nsyswrap.analysis.diagnostics.check import marked
 from nsyswrap.analysis.diagnostics.launch_checks import check_launches
+from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.no_gpu_work import has_gpu_work, missing_processes
 from nsyswrap.base.constants import MISSING
@@ -66,12 +67,17 @@ class SummaryScreen:
 
 
 def summarize(
-    capture: Capture, *, alone: bool = False, sections: Sequence[tuple[str, int | None]] = SECTIONS
+    capture: Capture,
+    *,
+    alone: bool = False,
+    sections: Sequence[tuple[str, int | None]] = SECTIONS,
+    with_gaps: bool = False,
 ) -> SummaryScreen:
     """Make the summary of a capture. A report that it cannot answer is left out; ``trust`` says why.
 
     ``alone``: nothing else is made of the capture, so that its columns are freed as early as possible.
     ``sections`` are the reports with the number of rows that are shown, None for all; tables can have more.
+    ``with_gaps``: what is made next takes the gaps of all processes, so that those of each are parts of them.
 
     All parts are of the same selection: all NVTX ranges of a name, and rows clipped at their ends, unless the
     selection says otherwise. The tables have no verdicts of their own: the answer has the conclusions.
@@ -88,6 +94,8 @@ def summarize(
     trusted = trust(capture)
     if alone:
         release_tables(capture.whole)
+    if with_gaps and has_gpu_work(capture):
+        gaps_of(capture)
     answer, lines = answer_with_lines(capture)
     refused = [
         f"no {report.label}: {report.text(capture.source)}"

@@ -13,7 +13,7 @@ from nsyswrap.analysis import gpu_gaps
 from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, window
 from nsyswrap.analysis.names import call_class
-from nsyswrap.api import CaptureReader
+from nsyswrap.api import CaptureReader, open_capture
 from nsyswrap.capture import stream
 
 CALLS = (
@@ -189,6 +189,21 @@ def test_busy_and_idle_are_the_window(seed: int, tmp_path: Path) -> None:
         ]
         assert table.window_ns.sum() == sum(last - first for first, last in ends)
         assert table.idle_ns.sum() == gaps_of(part).duration_ns.sum()
+
+
+@sampled("seed", range(30), fast=6)
+def test_those_of_a_process_are_a_part_of_those_of_all(seed: int, tmp_path: Path) -> None:
+    drawn = draw(random.Random(seed))  # noqa: S311 - no secret
+    read_alone = opened(tmp_path, *drawn.rows)
+    read_whole = open_capture(read_alone.path)
+    every = gaps_of(read_whole)
+    for pid in {operation.pid for operation in drawn.operations}:
+        alone, part = (gaps_of(capture.select(process=pid)) for capture in (read_alone, read_whole))
+        assert np.shares_memory(part.start_ns, every.start_ns) or not len(part)
+        assert part.owners == alone.owners
+        for name in ("start_ns", "end_ns", "before", "after", "thread", "launching_ns"):
+            assert getattr(part, name).tolist() == getattr(alone, name).tolist()
+        assert [values.tolist() for values in part.segments] == [values.tolist() for values in alone.segments]
 
 
 @pytest.mark.parametrize("few", [0.0, 1.0])  # all segments are looked at, or those of the gaps looked up

@@ -100,7 +100,7 @@ class Subject:
         self.is_part = False  # of the steady parts alone
         self.every = self  # the whole captures
         self.summaries = {
-            label: _without_paths(summary.summarize(capture, alone=True, sections=_TABLES))
+            label: _without_paths(summary.summarize(capture, alone=True, sections=_TABLES, with_gaps=True))
             for label, capture in self.captures.items()
         }
         self._reports = MadeReports()

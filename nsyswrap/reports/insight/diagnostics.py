@@ -120,6 +120,6 @@ REPORT = Report(
     SCHEMA,
     needs=(),
     compute=compute,
-    reads={"api": ("correlation_id", "global_tid", *NAMED)},
+    reads={"api": ("correlation_id", "global_tid", *NAMED, "return_value")},
     conclude=conclude,
 )
