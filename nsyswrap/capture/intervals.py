@@ -47,6 +47,8 @@ class IntervalSet(NamedTuple):
         """Return the covered time in each interval, in ns."""
         if not len(self.start):
             return np.zeros(len(start), np.int64)
+        if len(start) == 1 and start[0] <= end[0]:
+            return np.array([intersection(self, IntervalSet(start, end)).length])
         passed = np.zeros(len(self.start) + 1, np.int64)
         (self.end - self.start).cumsum(out=passed[1:])
         return self._before(passed, end) - self._before(passed, start)  # type: ignore[no-any-return]
@@ -262,6 +264,8 @@ def union(start: NDArray[Any], end: NDArray[Any]) -> IntervalSet:
     filled = start < end
     if not filled.all():
         start, end = start.compress(filled), end.compress(filled)
+    elif (start[1:] > end[:-1]).all():
+        return IntervalSet(start, end)
     if (start[1:] < start[:-1]).any():  # events mostly come in order
         order = np.argsort(start, kind="stable")
         start, end = start.take(order), end.take(order)
@@ -283,7 +287,7 @@ def intersection(left: IntervalSet, right: IntervalSet) -> IntervalSet:
     if len(few.start) == 1:  # often the time judged, which holds most of the other
         first, last = many.end.searchsorted(few.start, "right"), many.start.searchsorted(few.end)
         within = slice(int(first[0]), int(last[0]))
-        return IntervalSet(np.maximum(many.start[within], few.start), np.minimum(many.end[within], few.end))
+        return _cut(many.start[within], many.end[within], few)
     first = np.searchsorted(many.end, few.start, "right")
     count = np.maximum(np.searchsorted(many.start, few.end) - first, 0)  # of those that meet each of the few
     row = np.repeat(np.arange(len(count)), count)
@@ -292,6 +296,15 @@ def intersection(left: IntervalSet, right: IntervalSet) -> IntervalSet:
     end = np.minimum(few.end.take(row), many.end.take(other))
     filled = start < end
     return IntervalSet(start.compress(filled), end.compress(filled))
+
+
+def _cut(start: NDArray[Any], end: NDArray[Any], within: IntervalSet) -> IntervalSet:
+    """Return intervals of a cover that all meet a single one, cut at its ends."""
+    if len(start) and start[0] < within.start[0]:
+        start = np.concatenate((within.start, start[1:]))
+    if len(end) and end[-1] > within.end[0]:
+        end = np.concatenate((end[:-1], within.end))
+    return IntervalSet(start, end)
 
 
 def difference(cover: IntervalSet, taken: IntervalSet) -> IntervalSet:

@@ -119,3 +119,20 @@ def test_covers_as_counted(seed: int) -> None:
     edges = np.array(sorted(dice.sample(range(101), 5)))
     sums = [left[low:high].sum() for low, high in pairwise(edges)]
     assert covered.within(edges[:-1], edges[1:]).tolist() == sums
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_one_interval_as_counted(seed: int) -> None:
+    dice = random.Random(seed)  # noqa: S311 - no secret
+    one = drawn(dice)
+    covered, count = union(*one), counted(*one, 100) > 0
+    as_made = pairs(covered)
+    for low, high in (sorted(dice.sample(range(101), 2)) for _ in range(9)):
+        window = IntervalSet(np.array([low]), np.array([high]))
+        for both in (intersection(covered, window), intersection(window, covered)):
+            assert (both.start < both.end).all()
+            inside = [low <= ns < high and bool(count[ns]) for ns in range(100)]
+            assert both.holds(np.arange(100)).tolist() == inside
+        assert covered.within(*window).tolist() == [sum(inside)]
+        assert covered.within(window.start, window.start).tolist() == [0]
+    assert pairs(covered) == as_made
