@@ -24,7 +24,7 @@ from nsyswrap.base.version import pip_install
 from nsyswrap.capture.export import Export
 from nsyswrap.capture.schema import CAPTURE_MARKS, CAPTURE_METADATA, STRINGS, Wanted
 from nsyswrap.capture.sqlite_pages import Leaves
-from nsyswrap.capture.stream import BLOCK_ROWS, Columns, Extremes, in_blocks, joined, noting
+from nsyswrap.capture.stream import Columns, Extremes, in_blocks, joined, noting
 
 with lazy_imports():
     import pyarrow as pa
@@ -33,6 +33,7 @@ with lazy_imports():
 # The formats by the ending of their files, with the ending of the folder's name that nsys gives by default.
 _PARQUET, _ARROW = ".parquet", ".arrow"
 _FORMATS = {_PARQUET: ("parquetdir", "_pqtdir"), _ARROW: ("arrowdir", "_arwdir")}
+_BLOCK_ROWS = 1 << 16  # of groups that are read at once
 _ROWS_PER_BYTE = 100  # more than any table of nsys: a file can claim any number of rows
 _STREAM_END = b"\xff\xff\xff\xff\0\0\0\0"
 _EXPORT_AGAIN = "export the .nsys-rep again with `nsys export`"
@@ -120,7 +121,7 @@ class ArrowExport(Export):
         if leaves is None or not self.count(table) or all(self.has_read(table, name) for name, _ in wanted):
             columns = zip((name for name, _ in wanted), self.columns(table, wanted), strict=True)
             return in_blocks(dict(columns), work), None
-        extremes, block = Extremes(), (np.cumsum(leaves.rows) - 1) // BLOCK_ROWS
+        extremes, block = Extremes(), (np.cumsum(leaves.rows) - 1) // _BLOCK_ROWS
         noted = noting(work)
         groups = np.split(leaves.numbers, np.flatnonzero(np.diff(block)) + 1)
         parts = (noted(self._from_rows(table, wanted, some.tolist())) for some in groups)

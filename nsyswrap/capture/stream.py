@@ -27,7 +27,7 @@ Columns = dict[str, NDArray[Any]]
 _Ends = tuple[NDArray[Any], NDArray[Any]]
 
 _FEW = 16  # numbers, from which on np.isin is as fast as comparing with each
-BLOCK_ROWS = 1 << 16  # intermediate arrays of so many rows stay in the CPU cache
+BLOCK_ROWS = 1 << 14  # intermediate arrays of so many rows stay in a core's own cache
 _TIMED_ROWS = 1 << 12
 _INT32 = np.iinfo(np.int32)
 

@@ -146,7 +146,7 @@ def test_a_part_is_that_of_the_sqlite_export(
     kernels[7] = kernel("ends last", 73, 10**9, 7)  # in the group of the first thousand
     file = write(tmp_path / "c.sqlite", *kernels)
     folder = write_tables(file, tmp_path / "tables")
-    monkeypatch.setattr(arrow_export, "BLOCK_ROWS", 1000)
+    monkeypatch.setattr(arrow_export, "_BLOCK_ROWS", 1000)
     fields = ("start_ns", "end_ns", "name", "global_pid", "row")
     part, expected = (open_capture(one).select(**selected) for one in (folder, file))  # type: ignore[arg-type]
     assert part.durations("kernel").tolist() == expected.durations("kernel").tolist()
@@ -163,7 +163,7 @@ def test_only_groups_with_a_row_in_the_window_are_read(
         write(tmp_path / "c.sqlite", *(kernel("k", 10 * n, 10 * n + 6, n) for n in range(4000))),
         tmp_path / "tables",
     )
-    monkeypatch.setattr(arrow_export, "BLOCK_ROWS", 1000)
+    monkeypatch.setattr(arrow_export, "_BLOCK_ROWS", 1000)
     read: list[tuple[str, ...]] = []
     numbers = arrow_export.ArrowExport.from_leaves
 
