@@ -385,6 +385,8 @@ def _of_process(capture: Capture) -> Gaps | None:
     mine = gpu_operations_of(capture).processes
     ends = [end for *_, end in every.owners]
     here = [place for place, (process, *_) in enumerate(every.owners) if process in mine]
+    if not here or here[-1] - here[0] >= len(here):  # no work, or processes of one number in several machines
+        return None
     rows = slice(ends[here[0] - 1] if here[0] else 0, ends[here[-1]])
     gap = every.segments.gap
     pieces = slice(*np.searchsorted(gap, np.array([rows.start, rows.stop], gap.dtype)).tolist())

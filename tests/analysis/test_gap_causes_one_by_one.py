@@ -197,6 +197,7 @@ def test_those_of_a_process_are_a_part_of_those_of_all(seed: int, tmp_path: Path
     read_alone = opened(tmp_path, *drawn.rows)
     read_whole = open_capture(read_alone.path)
     every = gaps_of(read_whole)
+    assert len(gaps_of(read_whole.select(process=999))) == 0
     for pid in {operation.pid for operation in drawn.operations}:
         alone, part = (gaps_of(capture.select(process=pid)) for capture in (read_alone, read_whole))
         assert np.shares_memory(part.start_ns, every.start_ns) or not len(part)

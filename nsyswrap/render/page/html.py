@@ -32,7 +32,7 @@ from nsyswrap.reports.figures import SentenceFigure
 from nsyswrap.reports.make import MadeReports, combine
 from nsyswrap.reports.table import Column, Report, Table, Values
 
-LAUNCH_ROWS = 100
+LAUNCH_ROWS = 100  # of a table of launches
 # The tables that take columns which are freed as soon as the summary is made; None: with all rows.
 _TABLES = (("memcpy_bandwidth", None), ("launch_overhead", LAUNCH_ROWS), ("diagnostics", None))
 
