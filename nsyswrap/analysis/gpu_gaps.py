@@ -43,7 +43,7 @@ from nsyswrap.base.constants import MISSING
 from nsyswrap.base.records import dataclass
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import IntervalSet, gaps, union
-from nsyswrap.capture.per_capture import per_capture
+from nsyswrap.capture.per_capture import known, per_capture
 from nsyswrap.capture.schema import QUEUE_FULL, SPANS
 from nsyswrap.capture.selection import EVERYTHING
 from nsyswrap.capture.stream import BLOCK_ROWS, in_blocks, narrow, one_of
@@ -353,8 +353,8 @@ def gaps_of(capture: Capture) -> Gaps:
 
     Where those of the whole are known, those of a process are a part of them.
     """
-    if (known := _of_process(capture)) is not None:
-        return known
+    if (of_one := _of_process(capture)) is not None:
+        return of_one
     operations = gpu_operations_of(capture.whole)
     gap: list[Arrays] = []
     segments: list[Arrays] = []
@@ -379,7 +379,7 @@ def _of_process(capture: Capture) -> Gaps | None:
     selection = capture.view.selection
     if len(selection.processes) != 1 or replace(selection, processes=()) != EVERYTHING:
         return None
-    every: Gaps | None = capture.whole.results.get(gaps_of, {}).get(())
+    every = known(capture.whole, gaps_of)
     if every is None:
         return None
     mine = gpu_operations_of(capture).processes

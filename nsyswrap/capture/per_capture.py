@@ -42,3 +42,9 @@ def per_capture(compute: Callable[Concatenate[Capture, P], R]) -> Callable[Conca
         return results[key]  # type: ignore[no-any-return]
 
     return computed_once
+
+
+def known(capture: Capture, compute: Callable[[Capture], R]) -> R | None:
+    """Return what such a function without further arguments computed of a capture; None if it did not yet."""
+    result: R | None = capture.results.get(compute, {}).get(())
+    return result

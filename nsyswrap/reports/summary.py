@@ -77,7 +77,7 @@ def summarize(
 
     ``alone``: nothing else is made of the capture, so that its columns are freed as early as possible.
     ``sections`` are the reports with the number of rows that are shown, None for all; tables can have more.
-    ``with_gaps``: what is made next takes the gaps of all processes, so that those of each are parts of them.
+    ``with_gaps``: the caller needs the gaps of the whole. They come first, as those of a process are in them.
 
     All parts are of the same selection: all NVTX ranges of a name, and rows clipped at their ends, unless the
     selection says otherwise. The tables have no verdicts of their own: the answer has the conclusions.

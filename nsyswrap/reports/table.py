@@ -346,8 +346,8 @@ class Table:
     ``notes`` say what readers must know. ``selection`` says which part of the capture the table covers.
     ``suffix`` says how it was asked for, as nsys names its files (``gpu_gaps_gap=1``).
     ``verdict`` is the conclusion in one sentence; of several captures, a line of each.
-    ``left_out`` counts rows of the report beyond those here. Readable names are numbered among these and
-    ``other_names``. Both and ``paragraphs`` are as in ``Result``.
+    ``left_out`` counts rows of the report beyond those here. ``other_names`` and ``paragraphs`` are as in
+    ``Result``: equal readable names are numbered among the other names, too.
     """
 
     schema: Schema

@@ -251,8 +251,8 @@ def test_goals_are_ratios_megabytes_or_seconds(monkeypatch: pytest.MonkeyPatch) 
     from outcome import Bench, ratios  # noqa: PLC0415
 
     second = [Cost(1, 1_000_000, 2)]
-    large = {"nsyswrap": second, "nsyswrap report": [Cost(4, 541_000_000, 5)]}
-    large |= {"nsyswrap compare": [Cost(12, 1, 11)], "nsyswrap export --perfetto": [Cost(5, 1)]}
+    large = {"nsyswrap": second, "nsyswrap report": [Cost(2, 351_000_000, 5)]}
+    large |= {"nsyswrap compare": [Cost(6, 1, 11)], "nsyswrap export --perfetto": [Cost(5, 1)]}
     large |= {"nsyswrap report (1 % of the time)": [Cost(1, 117_000_000, 2)]}
     large |= {"nsyswrap collect": [Cost(1, 1, 90)], "nsyswrap collect, again": [Cost(1, 1, 14)]}
     short = {"nsys profile --stats=true true": second, "nsyswrap profile true": [Cost(1.25, 1)]}
@@ -262,15 +262,15 @@ def test_goals_are_ratios_megabytes_or_seconds(monkeypatch: pytest.MonkeyPatch) 
         for ratio in ratios([Bench("", 10**6, large), Bench("", 0, short), Bench("", 0, many)])
     }
     at = "1,000,000 kernels"
-    assert found[f"nsyswrap report / nsyswrap, time, {at}"] == (4, "<= 3", False)
-    assert found[f"nsyswrap report, memory in MB, {at}"] == (541, "<= 540", False)
+    assert found[f"nsyswrap report / nsyswrap, time, {at}"] == (2, "<= 1", False)
+    assert found[f"nsyswrap report, memory in MB, {at}"] == (351, "<= 350", False)
     assert found[f"nsyswrap compare / nsyswrap report, time, {at}"] == (3, "<= 3", True)
     assert found[f"nsyswrap export --perfetto / nsyswrap, time, {at}"] == (5, "<= 4", False)
     assert found[f"nsyswrap report / nsyswrap, CPU, {at}"] == (2.5, "<= 3", True)
     assert found[f"nsyswrap compare / nsyswrap report, CPU, {at}"] == (2.2, "<= 2.2", True)
     window = "nsyswrap report (1 % of the time) / nsyswrap report"
     assert found[f"{window}, CPU, {at}"] == (0.4, "<= 0.2", False)
-    assert found[f"{window}, memory, {at}"] == (117 / 541, "<= 0.4", True)
+    assert found[f"{window}, memory, {at}"] == (117 / 351, "<= 0.4", True)
     assert found[f"nsyswrap collect / nsyswrap, CPU, {at}"] == (45, "<= 50", True)
     assert found[f"nsyswrap collect, again / nsyswrap, CPU, {at}"] == (7, "<= 6", False)
     assert found["nsyswrap report (newest run) / import pandas, CPU"] == (1.5, "<= 2", True)

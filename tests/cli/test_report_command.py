@@ -54,6 +54,19 @@ def test_commands_of_a_screen_repeat_the_selection(cli: Cli, tmp_path: Path) -> 
         assert f" x.sqlite {again} --advice\n" in cli("report", "x.sqlite", *options).stdout
 
 
+def test_top_replaces_the_number_of_rows_of_a_screen(cli: Cli, tmp_path: Path) -> None:
+    launches = [call("cudaLaunchKernel", 9 * n, 9 * n + 5, n) for n in range(30)]
+    write(tmp_path / "x.sqlite", *launches, *(kernel(f"k{n}", 9 * n + 6, 9 * n + 7, n) for n in range(30)))
+    for options, rows in ((), (5, 3)), (("--top", "4"), (4, 4)), (("--top", "40"), (30, 31)):
+        screen = cli("report", "x.sqlite", *options).stdout
+        found = [
+            len(re.findall(r"  (?:k\d+|\[all launches\])$", part, re.MULTILINE))
+            for part in screen.split("\n\n")
+        ]
+        assert tuple(filter(None, found)) == rows
+        assert ("launch_overhead, 4 of 31 rows" in screen) == (rows == (4, 4))
+
+
 @sampled("form", ["csv", "tsv", "json"], fast=1)
 def test_top_limits_what_programs_read(cli: Cli, tmp_path: Path, form: str) -> None:
     write(tmp_path / "x.sqlite", *(kernel(name, 0, 9) for name in "abc"))

@@ -74,7 +74,7 @@ def check_api_results(capture: Capture) -> Iterator[CheckResult]:
     if not capture.has("api"):
         yield unknown(API_RESULTS, "no_api", was_traced=was_traced(capture, "cuda"))
         return
-    # A column that was not read with others takes twice the memory. Every export has names, if not results.
+    # In four bytes each, half of a column. Every export has names, if not results.
     fields = ("name", "return_value")
     result = capture.stream("api", fields, lambda block: {"": narrow(block["return_value"])})[""]
     if (result == MISSING).all():

@@ -27,7 +27,7 @@ _RETURN = regex(r"^(?:void|std::enable_if<[^>]*>::type) ")
 _UNNAMED = "<unnamed>::", "(anonymous namespace)::"
 _CAST = regex(r"\([A-Za-z_][\w: ]*\)(?=-?\d)")  # (int)4
 _PATH = regex(r"[\w:]*")
-# A bracket that has none inside is one mark with its end; all begin with a set, so that re finds them faster.
+# <float, int>, without brackets inside, is one mark. A pattern that begins with a set is found faster.
 _MARK = regex(r"[]<([{>)},](?:(?<=[<([{])[^]<([{>)}]*[]>)}])?")
 _STEP = {**dict.fromkeys("<([{", 1), **dict.fromkeys(">)]}", -1), ",": 0}
 
@@ -102,7 +102,7 @@ _OPERATOR = regex(rf"(?:{'|'.join(_LONGEST_FIRST)})(?=_|$)|[^_]+")
 
 
 class Name(NamedTuple):
-    """A function or type: its qualified name, the name without namespaces, and what follows it."""
+    """A function or type: qualified name, name without namespaces, and the text behind it."""
 
     path: str
     base: str

@@ -60,7 +60,10 @@ def compute(capture: Capture) -> Result:
 def compute_first(capture: Capture, rows: int) -> Result:
     """Return so many of the first rows: most figures of the other names are not computed."""
     launches = launches_of(capture)
-    repeats, first, count = _repeats(launches), launches.first, len(launches.names)
+    first, count = launches.first, len(launches.names)
+    if rows > count:
+        return compute(capture)
+    repeats = _repeats(launches)
     api = grouped(launches.name[~first], repeats.api, count)
     first_api = grouped(launches.name[first], launches.narrow_api_ns[first], count)
     order = np.lexsort((~_total(first_api), ~_total(api)))

@@ -183,16 +183,17 @@ def test_names_are_those_of_the_view(tmp_path: Path) -> None:
     assert figures(table, "launches", "first_launches") == {ALL: (2, 2), "k": (2, 2)}
 
 
-@pytest.mark.parametrize("rows", [1, 2, 3, 4, 9])
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 9])
 def test_the_first_rows_alone_are_those_of_the_whole_table(rows: int, tmp_path: Path) -> None:
-    mixed = [  # b and d cost as much, and e was never launched again
+    mixed = [  # the repeats of a to d cost as much, those of f more, and e was never launched again
         *(launch(i, 1_000 * i, api=20 + i % 3, wait=5, gpu=9 + i, name="abcd"[i % 4]) for i in range(1, 17)),
         launch(20, 20_000, api=70, wait=5, gpu=9, name="e"),
+        *(launch(i, 1_000 * i, api=90, wait=5, gpu=9, name="f") for i in (21, 22)),
     ]
     capture = opened(tmp_path, *(row for one in mixed for row in one))
     whole, first = (report.make(capture) for report in (REPORTED, REPORTED.top(rows)))
     assert first.rows() == whole.rows(rows)
-    assert len(first) + first.left_out == len(whole) == 6
+    assert len(first) + first.left_out == len(whole) == 7
     names = whole.columns[-1]
     assert sorted(map(str, first.names_of(names))) == sorted(map(str, whole.names_of(names)))
 
