@@ -192,7 +192,7 @@ def with_name(capture: Capture, pattern: re.Pattern[str], kind: str = "api") -> 
     """Mark the calls whose name, version suffix included, matches the pattern."""
     names = call_names(capture, kind)
     marks: NDArray[Any] = np.array([bool(pattern.match(name or "")) for name in names.texts], bool)
-    return looked_up(marks, names.codes)
+    return looked_up(marks, names.codes) if marks.any() else np.zeros(len(names.codes), bool)
 
 
 @per_capture

@@ -63,23 +63,18 @@ class KernelCalls:
     queue_ns: NDArray[Any]
 
 
+@per_capture
 def packed_names(capture: Capture, kind: str) -> tuple[NDArray[Any], list[str | None]]:
     """Return one code per kernel or API call and the sorted names, as ``name_codes`` does."""
     if kind == "kernel" and capture.view.nvtx_names:
         codes, names = name_codes(capture, kind)
         return narrow(codes), names
-    ranks, names = _ranked_names(capture, kind)
-    return looked_up(ranks, packed_events(capture, kind).code), names
-
-
-@per_capture
-def _ranked_names(capture: Capture, kind: str) -> tuple[NDArray[Any], list[str | None]]:
-    """Return the code of each id of ``packed_events``, and the sorted names."""
     packed = packed_events(capture, kind)
     texts = capture.texts(packed.ids)
-    names = texts if kind == "kernel" else list(map(strip_version, texts))
-    ranks, ordered = rank_texts(np.arange(len(texts)), names)
-    return ranks.astype(packed.code.dtype), ordered
+    ranks, names = rank_texts(
+        np.arange(len(texts)), texts if kind == "kernel" else list(map(strip_version, texts))
+    )
+    return looked_up(ranks.astype(packed.code.dtype), packed.code), names
 
 
 def packed_events(capture: Capture, kind: str) -> NamedEvents:

@@ -17,6 +17,7 @@ from nsyswrap.capture.stream import Columns, one_of
 Events = Mapping[str, NDArray[Any]]
 
 LEAST, MOST = -(2**63), 2**63 - 1  # ns: the ends of a window that are not given
+_ALIKE = 64  # times as many intervals: up to there, sorting all ends is faster than a search for each
 
 
 class IntervalSet(NamedTuple):
@@ -288,14 +289,32 @@ def intersection(left: IntervalSet, right: IntervalSet) -> IntervalSet:
         first, last = many.end.searchsorted(few.start, "right"), many.start.searchsorted(few.end)
         within = slice(int(first[0]), int(last[0]))
         return _cut(many.start[within], many.end[within], few)
+    if len(many.start) <= _ALIKE * len(few.start):
+        start, end = _sorted_ends(left, right)
+        return _filled(start[1:], end[:-1])  # both cover from the n + 1-th start on if n ends are not over
     first = np.searchsorted(many.end, few.start, "right")
     count = np.maximum(np.searchsorted(many.start, few.end) - first, 0)  # of those that meet each of the few
     row = np.repeat(np.arange(len(count)), count)
     other = np.arange(len(row)) + np.repeat(first - (np.cumsum(count) - count), count)
     start = np.maximum(few.start.take(row), many.start.take(other))
     end = np.minimum(few.end.take(row), many.end.take(other))
+    return _filled(start, end)
+
+
+def _filled(start: NDArray[Any], end: NDArray[Any]) -> IntervalSet:
+    """Return those of these intervals that are not empty."""
     filled = start < end
+    if filled.all():
+        return IntervalSet(start, end)
     return IntervalSet(start.compress(filled), end.compress(filled))
+
+
+def _sorted_ends(*covers: IntervalSet) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the starts of all covers in order, and their ends: sorted parts are merged quickly."""
+    start, end = (np.concatenate(times) for times in zip(*covers, strict=True))
+    start.sort(kind="stable")
+    end.sort(kind="stable")
+    return start, end
 
 
 def _cut(start: NDArray[Any], end: NDArray[Any], within: IntervalSet) -> IntervalSet:
@@ -317,17 +336,12 @@ def difference(cover: IntervalSet, taken: IntervalSet) -> IntervalSet:
 
 def joined(*covers: IntervalSet) -> IntervalSet:
     """Return the time that at least one cover covers."""
-    start, end = (np.concatenate(times) for times in zip(*covers, strict=True))
-    filled = start < end
-    if not filled.all():
-        start, end = start.compress(filled), end.compress(filled)
-    start.sort(kind="stable")
-    end.sort(kind="stable")
+    start, end = _sorted_ends(*covers)
     # The n-th end precedes the next start only if the first n intervals are over: then there is a gap.
     edges = np.flatnonzero(start[1:] > end[:-1])
-    if len(edges) + 1 >= len(start):
-        return IntervalSet(start, end)
-    return IntervalSet(start.take(np.append(0, edges + 1)), end.take(np.append(edges, len(end) - 1)))
+    if len(edges) + 1 < len(start):
+        start, end = start.take(np.append(0, edges + 1)), end.take(np.append(edges, len(end) - 1))
+    return _filled(start, end)
 
 
 def gaps(start: NDArray[Any], end: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:

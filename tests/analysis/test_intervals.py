@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from nsyswrap.capture import intervals
 from nsyswrap.capture.intervals import IntervalSet, gaps, intersection, overlap, union
 
 # Busy from 5 to 10 and from 15 to 30: one interval inside another, two that touch, an empty one at the end.
@@ -104,8 +105,10 @@ def test_as_counted(seed: int) -> None:
     assert overlap(start, end, edges[:-1], edges[1:]).tolist() == sums
 
 
+@pytest.mark.parametrize("alike", [0, 64])  # both ways to intersect
 @pytest.mark.parametrize("seed", range(50))
-def test_covers_as_counted(seed: int) -> None:
+def test_covers_as_counted(seed: int, alike: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intervals, "_ALIKE", alike)
     dice = random.Random(seed)  # noqa: S311 - no secret
     one, other = drawn(dice), drawn(dice)
     left, right = (counted(*part, 100) > 0 for part in (one, other))

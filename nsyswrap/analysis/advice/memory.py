@@ -119,9 +119,10 @@ def not_overlapped(context: AdviceContext) -> Iterator[Finding]:
     crosses = copies.kind != WITHIN_DEVICE
     rows = copies.rows[crosses & ~copies.pageable & (copies.size > TINY_BYTES)]
     copying, exposed = context.running(rows), _exposed(context, rows)
-    alone = context.compute.length - intersection(context.compute, copying).length
+    overlapped = copying.length - exposed.length
+    alone = context.compute.length - overlapped
     potential = min(context.most_saved_ns(exposed), alone)
-    if not context.worth(potential) or copying.length - exposed.length > _HIDDEN * copying.length:
+    if not context.worth(potential) or overlapped > _HIDDEN * copying.length:
         return
     yield context.finding(
         "copies_not_overlapped",

@@ -384,6 +384,8 @@ def distinct(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         parts = [slice(first, first + PART) for first in range(0, len(values), PART)]
         for part in parts:
             present[(values[part] - low).astype(np.intp, copy=False)] = True  # others take half again as long
+        if present.all():
+            return np.arange(low, high + 1), values.astype(np.int64) - low
         number = present.cumsum(dtype=np.int64) - 1
         codes = np.empty(len(values), np.int64)
         for part in parts:

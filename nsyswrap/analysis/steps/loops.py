@@ -294,11 +294,11 @@ def _candidates(
     count = np.bincount(codes[rows])
     rows = rows[order_by_code(codes[rows], len(count))]
     intervals = np.diff(sums[rows])
-    again = np.concatenate(([0, 0], np.cumsum(intervals[1:] == intervals[:-1])))
+    again = np.flatnonzero(intervals[1:] == intervals[:-1])
     behind = np.cumsum(count)
     first = behind - count
     enough = np.flatnonzero(count >= least)
-    pairs = again[behind[enough] - 1] - again[first[enough] + 1]
+    pairs = np.searchsorted(again, behind[enough] - 2) - np.searchsorted(again, first[enough])
     most_equal = pairs + 2 > (2 * _LEAST_EQUAL - 1) * (count[enough] - 1)
     for code in enough[most_equal].tolist():
         yield rows[first[code] : behind[code]]
