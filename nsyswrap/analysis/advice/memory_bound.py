@@ -475,18 +475,21 @@ def _linked(work: _Work, *, of_xla: bool) -> tuple[NDArray[Any], NDArray[Any]]:
     if of_xla:
         can, one = work.marked(*_OF_XLA, JOINED) & work.free, work.marked(WRAPPED, JOINED)
         linked |= can[first] & can[second] & (one[first] | one[second])
-    norm = work.marked(NORM)  # one that another follows makes its statistics of all elements first
-    linked &= ~norm[first] | ~norm[second]
-    linked &= (second == first + 1) | (~norm[first] & ~norm[second])
-    linked &= work.stream_step[first] == work.stream_step[second]
-    idle = work.start_ns[second] - work.end_ns[first]
-    linked &= (idle >= 0) & (idle <= np.minimum(work.ns[first], work.ns[second]))
-    reduces = (work.role[first] == REDUCE) | (work.role[second] == REDUCE)
-    at = np.flatnonzero(linked[:-1] & linked[1:] & (work.role[second[:-1]] == REDUCE))
+    pairs = np.flatnonzero(linked)  # each further look is at fewer of them
+    here, there = first[pairs], second[pairs]
+    norms = work.marked(NORM)  # one that another follows makes its statistics of all elements first
+    norms = norms[here].astype(np.int8) + norms[there]
+    close = (norms == 0) | ((norms == 1) & (there == here + 1))
+    close &= work.stream_step[here] == work.stream_step[there]
+    idle = work.start_ns[there] - work.end_ns[here]
+    pairs = pairs[close & (idle >= 0) & (idle <= np.minimum(work.ns[here], work.ns[there]))]
+    at = pairs[:-1][np.diff(pairs) == 1]
+    at = at[work.role[second[at]] == REDUCE]
     at = at[_reduced_between(work, first[at], second[at], second[at + 1])]
-    linked &= ~reduces & _alike(work, first, second)
-    linked[at] = linked[at + 1] = True
-    return first[linked], second[linked]
+    pairs = pairs[(work.role[first[pairs]] != REDUCE) & (work.role[second[pairs]] != REDUCE)]
+    pairs = pairs[_alike(work, first[pairs], second[pairs])]
+    pairs = ascending(np.concatenate((pairs, at, at + 1)))
+    return first[pairs], second[pairs]
 
 
 def _tiny(work: _Work, can: NDArray[Any]) -> NDArray[Any]:
@@ -494,9 +497,11 @@ def _tiny(work: _Work, can: NDArray[Any]) -> NDArray[Any]:
 
     One that reads nothing, as that of the first gradient, is between a loss and its backward.
     """
-    ns = np.pad(np.where(can, work.ns, 0), 2)
-    around = np.minimum(np.maximum(ns[:-4], ns[1:-3]), np.maximum(ns[3:-1], ns[4:]))
-    return can & (_TINY * work.ns <= around) & (work.arrays > 1)  # type: ignore[no-any-return]
+    ns = np.zeros(len(can) + 4, np.int64)
+    np.multiply(work.ns, can, out=ns[2:-2])
+    of_two = np.maximum(ns[:-1], ns[1:])
+    around = np.minimum(of_two[:-3], of_two[3:])
+    return can & (_TINY * work.ns <= around) & (work.arrays > 1)
 
 
 def _reduced_between(
@@ -530,8 +535,8 @@ def _neighbors(work: _Work, marks: NDArray[Any]) -> tuple[NDArray[Any], NDArray[
 
 def _saved_ns(work: _Work, first: NDArray[Any], second: NDArray[Any]) -> float:
     """Return the time of writing what the other row of a pair then reads, and of reading it."""
-    an_array = work.ns / np.maximum(work.arrays, 2)  # one for each neighbor
-    return float(an_array[first].sum() + an_array[second].sum())
+    # An array for each neighbor.
+    return sum(float((work.ns[rows] / np.maximum(work.arrays[rows], 2)).sum()) for rows in (first, second))
 
 
 def _finding(
