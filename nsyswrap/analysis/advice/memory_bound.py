@@ -26,7 +26,7 @@ from nsyswrap.base.lazy import regex
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import WITHIN_DEVICE
-from nsyswrap.capture.stream import looked_up
+from nsyswrap.capture.stream import in_blocks, looked_up
 
 # What a kernel or copy does. FUSED are elementwise kernels that a compiler made. XLA makes WRAPPED of one
 # operation, and LOOP of several, or of one and a number.
@@ -215,25 +215,21 @@ class _Work:
     def stream_step(self) -> NDArray[Any]:
         """The number of the stream and step of each row."""
         operations, steps = self._context.operations, self._context.judged.steps
-        numbers: NDArray[Any] = operations.stream[self.row].astype(np.int64) * (len(steps) + 1)
-        return (
-            numbers + np.searchsorted(steps.start_ns, self.start_ns, "right") if steps.has_steady else numbers
-        )
-
-    @cached_property
-    def start_ns(self) -> NDArray[Any]:
-        """The start of each row."""
-        return self._context.operations.start_ns[self.row]
-
-    @cached_property
-    def end_ns(self) -> NDArray[Any]:
-        """The end of each row."""
-        return self._context.operations.end_ns[self.row]
+        stream: NDArray[Any] = operations.stream[self.row]
+        if not steps.has_steady:
+            return stream
+        step = np.searchsorted(steps.start_ns, operations.start_ns[self.row], "right")
+        return stream.astype(np.int64) * (len(steps) + 1) + step
 
     @cached_property
     def ns(self) -> NDArray[Any]:
         """The duration of each row."""
-        return self.end_ns - self.start_ns  # type: ignore[no-any-return]
+        return self._context.duration_ns(self.row)
+
+    def between_ns(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+        """Return the time from the end of each of these rows to the start of another one."""
+        operations = self._context.operations
+        return operations.start_ns[self.row[second]] - operations.end_ns[self.row[first]]  # type: ignore[no-any-return]
 
     def named(self, text: str) -> NDArray[Any]:
         """Mark the kernels whose name has this text."""
@@ -481,7 +477,7 @@ def _linked(work: _Work, *, of_xla: bool) -> tuple[NDArray[Any], NDArray[Any]]:
     norms = norms[here].astype(np.int8) + norms[there]
     close = (norms == 0) | ((norms == 1) & (there == here + 1))
     close &= work.stream_step[here] == work.stream_step[there]
-    idle = work.start_ns[there] - work.end_ns[here]
+    idle = work.between_ns(here, there)
     pairs = pairs[close & (idle >= 0) & (idle <= np.minimum(work.ns[here], work.ns[there]))]
     at = pairs[:-1][np.diff(pairs) == 1]
     at = at[work.role[second[at]] == REDUCE]
@@ -497,11 +493,15 @@ def _tiny(work: _Work, can: NDArray[Any]) -> NDArray[Any]:
 
     One that reads nothing, as that of the first gradient, is between a loss and its backward.
     """
-    ns = np.zeros(len(can) + 4, np.int64)
-    np.multiply(work.ns, can, out=ns[2:-2])
-    of_two = np.maximum(ns[:-1], ns[1:])
-    around = np.minimum(of_two[:-3], of_two[3:])
-    return can & (_TINY * work.ns <= around) & (work.arrays > 1)
+    ns = np.pad(np.where(can, work.ns, 0), 2)
+
+    def tiny(block: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        may, *times = block.values()
+        around = np.minimum(np.maximum(*times[:2]), np.maximum(*times[3:]))
+        return {"": may & (_TINY * times[2] <= around)}
+
+    shifted = {str(place): ns[place : place + len(can)] for place in range(5)}
+    return in_blocks({"may": can & (work.arrays > 1), **shifted}, tiny)[""]
 
 
 def _reduced_between(
