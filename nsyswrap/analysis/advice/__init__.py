@@ -105,6 +105,7 @@ def prepare(capture: Capture) -> None:
     if whole.has(KERNEL):
         if not narrows:
             blocks_of(whole)
+            whole.release_columns({KERNEL: GRID})  # what follows takes their memory
         packed_names(whole, KERNEL)
         kernel_classes(whole)
         kernel_classes(whole.viewed(classes=()))  # which tell communication

@@ -248,13 +248,13 @@ def _every_candidate(
     """
     sums = _sums(numbers)
     kinds, codes = distinct(calls.code)
+    codes = codes.astype(np.min_scalar_type(len(kinds)))
     for length in (1, *_RUNS):
         if length > 1:
             if anchors or length > len(numbers) or len(kinds) > _FEW_KINDS:
                 return
             codes = _runs(numbers, length)
-        rows = {False: np.arange(len(codes)), True: paused[paused < len(codes)]}
-        for after_pause, chosen in rows.items():
+        for after_pause, chosen in {False: None, True: paused[paused < len(codes)]}.items():
             for positions in _candidates(codes, sums, chosen, _LEAST if length == 1 else MANY):
                 yield length, after_pause, positions
 
@@ -285,14 +285,16 @@ def _scrambled(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _candidates(
-    codes: NDArray[Any], sums: NDArray[Any], rows: NDArray[Any], least: int = _LEAST
+    codes: NDArray[Any], sums: NDArray[Any], rows: NDArray[Any] | None, least: int = _LEAST
 ) -> Iterator[NDArray[Any]]:
     """Yield the positions of each code frequent among ``rows`` whose intervals can be mostly equal.
 
-    Of n intervals with k equal ones, at least 2 k - n - 1 are equal to the next one.
+    None stands for all rows. Of n intervals with k equal ones, at least 2 k - n - 1 are equal to the next.
     """
-    count = np.bincount(codes[rows])
-    rows = rows[order_by_code(codes[rows], len(count))]
+    chosen = codes if rows is None else codes[rows]
+    count = np.bincount(chosen)
+    order = order_by_code(chosen, len(count))
+    rows = order if rows is None else rows[order]
     intervals = np.diff(sums[rows])
     again = np.flatnonzero(intervals[1:] == intervals[:-1])
     behind = np.cumsum(count)
