@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.groups import group_keys, largest_first
+from nsyswrap.analysis.arrays.groups import distinct, group_keys, largest_first
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY, MEMSET, gpu_operations_of
@@ -495,7 +495,7 @@ def _of_calls(capture: Capture, facts: EventDetails, calls: NDArray[Any], launch
 
 
 def _at(capture: Capture, kind: str, rows: NDArray[Any], *fields: str) -> list[NDArray[Any]]:
-    used, codes = np.unique(rows, return_inverse=True)
+    used, codes = distinct(rows)
     return [values[codes] for values in capture.whole.at(kind, used, *fields).values()]
 
 
@@ -708,7 +708,7 @@ def _events(capture: Capture, picture: Picture) -> tuple[dict[str, NDArray[Any]]
 
 def _pairs(series: NDArray[Any], name: NDArray[Any]) -> tuple[NDArray[Any], list[list[int]]]:
     most = int(name.max(initial=0)) + 1
-    known, codes = np.unique(series * most + name, return_inverse=True)
+    known, codes = distinct(series * most + name)
     return codes, [[int(pair) // most, int(pair) % most] for pair in known.tolist()]
 
 
@@ -726,7 +726,7 @@ def _names(picture: Picture) -> tuple[NDArray[Any], dict[str, list[str]]]:
     numbers: dict[str, int] = {}
     parts = [np.empty(0, np.int64)]
     for lane, rows in zip(picture.lanes, picture.kept.rows, strict=True):
-        used, codes = np.unique(lane.name[rows], return_inverse=True)
+        used, codes = distinct(lane.name[rows])
         known = [numbers.setdefault(lane.names[code], len(numbers)) for code in used.tolist()]
         parts.append(np.array(known, np.int64)[codes])
     kernels = {text for lane in picture.lanes if lane.family == KERNELS for text in lane.names}

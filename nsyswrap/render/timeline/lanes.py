@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.groups import distinct, number_texts, order_by_code
+from nsyswrap.analysis.arrays.groups import ascending, distinct, number_texts, order_by_code
 from nsyswrap.analysis.arrays.spans import Spans
 from nsyswrap.analysis.conditions import run_conditions_of
 from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
@@ -417,7 +417,7 @@ def threads(capture: Capture) -> Iterator[Lane]:
     """Yield the lanes of each thread: its NVTX ranges, its API calls, and other calls."""
     kinds = [kind for kind in ("nvtx", "api", *OTHER_CALLS) if capture.has(kind)]
     owners = [distinct(capture.columns(kind, "global_tid")["global_tid"])[0] for kind in kinds]
-    names = thread_names(capture, np.unique(np.concatenate(owners)).tolist()) if owners else {}
+    names = thread_names(capture, ascending(np.concatenate(owners)).tolist()) if owners else {}
     lanes = [*_ranges(capture, names)] if capture.has("nvtx") else []
     lanes += _calls(capture, names) if capture.has("api") else ()
     for kind in OTHER_CALLS:

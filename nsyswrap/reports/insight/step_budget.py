@@ -37,7 +37,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.groups import check_pairs
+from nsyswrap.analysis.arrays.groups import ascending, check_pairs
 from nsyswrap.analysis.gpu_operations import GRAPH, KINDS, MEMCPY, MEMSET, operation_notes
 from nsyswrap.analysis.judged_process import READS, JudgedProcess, judged_processes
 from nsyswrap.analysis.range_texts import HOLDING, WAITING, gil_parts
@@ -238,10 +238,10 @@ def _steps(data: Mapping[str, Values]) -> str:
     """Return the number of steady steps and the duration of the median one, if only one process has any."""
     rows, marks = np.asarray(data["row"]), np.asarray(data["mark"])
     medians = np.flatnonzero(rows == MEDIAN)
-    if len(np.unique(np.asarray(data["process_id"])[medians])) != 1:
+    if len(ascending(np.asarray(data["process_id"])[medians])) != 1:
         return ""
     steady = (rows == STEP) & ((marks == None) | (marks == OUTLIER))  # noqa: E711 - of each element
-    count = len(np.unique(np.asarray(data["step"])[steady]))
+    count = len(ascending(np.asarray(data["step"])[steady]))
     steps = counted(count, "steps")
     return f"{steps}, median {duration(np.asarray(data['duration_ns'])[medians[0]])}, in total\x20"
 

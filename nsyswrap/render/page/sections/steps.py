@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nsyswrap.analysis.arrays.groups import ascending
 from nsyswrap.analysis.gpu_operations import MEMCPY, MEMSET
 from nsyswrap.analysis.judged_process import whole_processes
 from nsyswrap.analysis.step_budget import TimeBreakdown, budgets_of
@@ -110,7 +111,7 @@ def _time_parts(capture: Capture) -> dict[Owner, list[_Stretch]]:
     found = {}
     for part in whole_processes(capture):
         start, end = (int(times[at]) for times, at in zip(part.window, (0, -1), strict=True))
-        edges = np.unique(np.linspace(start, end, _MOST_COLUMNS + 1).astype(np.int64))
+        edges = ascending(np.linspace(start, end, _MOST_COLUMNS + 1).astype(np.int64))
         spans = edges[:-1], edges[1:]
         budgets = budgets_of(part.view, spans, with_idle=False) if len(edges) > 1 else ()
         for budget in budgets:
@@ -167,7 +168,7 @@ def _marked(columns: Sequence[ChartColumn], loops: Mapping[str, NDArray[Any]]) -
     starts = np.array([int(column.data["data_start"]) for column in columns])
     found: dict[int, str] = {}
     for name, times in loops.items():
-        places = np.unique(np.searchsorted(starts, times, "right"))
+        places = ascending(np.searchsorted(starts, times, "right"))
         found = {**dict.fromkeys(places[:_MOST_MARKS].tolist(), name), **found}
     return [column._replace(before=found.get(number, "")) for number, column in enumerate(columns)]
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nsyswrap.analysis.arrays.groups import ascending
 from nsyswrap.analysis.kernel_names import classify, distinct_names
 from nsyswrap.analysis.kernel_names.arithmetic import PRODUCTS, arithmetic
 from nsyswrap.analysis.launches import launches_of
@@ -109,7 +110,7 @@ def _edges(every: NDArray[Any]) -> NDArray[Any]:
     """Return bin edges in whole ns, equally spaced on a logarithmic axis. 0 ns counts as 1 ns."""
     steps = np.log10(np.maximum(every, 1)) * _BINS_PER_DECADE
     first, last = int(np.floor(steps.min())), int(np.floor(steps.max())) + 1
-    edges = np.unique(np.round(10.0 ** (np.arange(first, last + 1) / _BINS_PER_DECADE)).astype(np.int64))
+    edges = ascending(np.round(10.0 ** (np.arange(first, last + 1) / _BINS_PER_DECADE)).astype(np.int64))
     outer = min(edges[0], int(every.min())), max(edges[-1], int(every.max()) + 1)
     return np.array([outer[0], *edges[1:-1], outer[1]])
 
