@@ -72,23 +72,24 @@ def _lost_in_gaps(context: AdviceContext, cover: IntervalSet, here: slice) -> in
     fixed = sum((gaps.parts[cause][here] for cause in _FIXED), np.zeros(1, np.int64))
     late = np.flatnonzero((gaps.call[here] >= 0) & (fixed < gaps.duration_ns[here]))
     start, launched = (values[here][late] for values in (gaps.start_ns, gaps.call))
-    waited = np.append(never, _ends_of_waits(context))
+    waited = np.append(never, _ends_of_waits(context.capture, context.judged.steps.global_pid))
     returned = whole.columns("api", "end_ns")["end_ns"][launched]
     last = waited[np.searchsorted(waited, returned, "right") - 1]
     since = np.maximum(last, np.append(never, start[:-1])[: len(start)])
     return int(cover.within(np.minimum(since, start), start).sum())
 
 
-def _ends_of_waits(context: AdviceContext) -> NDArray[np.int64]:
+@per_capture
+def _ends_of_waits(view: Capture, global_pid: int) -> NDArray[np.int64]:
     """Return when calls of the process had waited for GPU work, in order; launches can wait, too."""
-    whole = context.capture.whole
+    whole = view.whole
     start, end, caller = whole.columns("api", "start_ns", "end_ns", "global_tid").values()
     first, last = _waits(whole)
     starting = one_of(call_classes(whole), map(CLASSES.index, (LAUNCH, COPY)))
     blocked = np.flatnonzero(starting & (end - start > _BLOCKED_NS))
     first, last = np.append(first, blocked), np.append(last, blocked)
-    mine = one_of(caller[first] & PROCESS_MASK, (context.judged.steps.global_pid, MISSING))
-    begun, over, ends = start[first[mine]], end[last[mine]], np.sort(context.operations.end_ns)
+    mine = one_of(caller[first] & PROCESS_MASK, (global_pid, MISSING))
+    begun, over, ends = start[first[mine]], end[last[mine]], np.sort(gpu_operations_of(view).end_ns)
     ended = np.searchsorted(ends, over, "right") > np.searchsorted(ends, begun, "right")
     return np.sort(over[ended])
 
