@@ -122,6 +122,13 @@ class GpuOperations(ColumnSet):
         return {pair: mine for pair, mine in zip(pairs, rows, strict=False) if len(mine)}
 
     @cached_property
+    def by_stream(self) -> list[NDArray[np.int32]]:
+        """The positions of the operations of each of ``streams``, ascending."""
+        streams = len(self.streams.stream_id)
+        ends = np.cumsum(np.bincount(self.stream, minlength=streams))[:-1]
+        return np.split(order_by_code(self.stream, streams).astype(np.int32), ends)
+
+    @cached_property
     def processes(self) -> list[int]:
         """The distinct global process ids, ascending."""
         streams = np.flatnonzero(np.bincount(self.stream))
@@ -440,11 +447,9 @@ def previous_ends(operations: GpuOperations) -> NDArray[Any]:
     MISSING for the first operation of a stream, and for migrations of unified memory, which have no stream.
     """
     ends = np.full(len(operations), MISSING)
-    streams = len(operations.streams.stream_id)
-    codes = np.where(operations.migration, streams, operations.stream)
-    by_stream = order_by_code(codes, streams + 1).astype(np.int32)
-    for part in np.split(by_stream, np.cumsum(np.bincount(codes, minlength=streams + 1)))[:streams]:
-        rows = part.astype(np.intp)
+    migrates = operations.migration.any()
+    for part in operations.by_stream:
+        rows = (part[~operations.migration[part]] if migrates else part).astype(np.intp)
         ends[rows[1:]] = np.maximum.accumulate(operations.end_ns.take(rows))[:-1]
     return ends
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.groups import ascending, order_by_code
+from nsyswrap.analysis.arrays.groups import ascending
 from nsyswrap.analysis.correlation import equal_pairs
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.names import calls_named
@@ -55,9 +55,7 @@ class StreamOrder:
         self.start_ns, self.end_ns, self.stream = operations.start_ns, operations.end_ns, operations.stream
         self._call = operations.call
         self._called_ns = whole.columns("api", "start_ns")["start_ns"] if whole.has("api") else self._call[:0]
-        streams = len(operations.streams.stream_id)
-        ends = np.cumsum(np.bincount(self.stream, minlength=streams))[:-1]
-        self._rows = np.split(order_by_code(self.stream, streams).astype(np.int32), ends)
+        self._rows = operations.by_stream
         self._launched: dict[int, tuple[NDArray[Any], NDArray[Any]]] = {}
         keys = zip(*(getattr(operations.streams, field).tolist() for field in _STREAM), strict=True)
         self._waits = _waits(whole, {key: number for number, key in enumerate(keys)})

@@ -46,6 +46,7 @@ from nsyswrap.reports.wording.checks import doubt_texts, events_counted, finding
 
 # Each report with the number of rows that are shown.
 SECTIONS = (("cuda_gpu_sum", 5), ("memcpy_bandwidth", 3), ("launch_overhead", 3), ("cuda_api_sum", 3))
+Launched = tuple[NDArray[Any], NDArray[Any]]  # kernels, and the call of each
 
 
 @dataclass(frozen=True)
@@ -194,20 +195,20 @@ def trust(capture: Capture) -> Trust:
         f"  nsys: {' '.join(diagnostic.text.split())}" for diagnostic in capture.diagnostics[:_MOST_MESSAGES]
     ]
     missing = [f"  {worded(check).text}" for check in check_launches(capture) if check.level == "note"]
-    remarks += [*missing, *_clocks(capture), *_graphs(capture), *_processes(capture)]
-    lost = _joined(capture) and len(_launched(capture)[0]) < capture.count("kernel")
+    launched = _launched(capture) if capture.has("kernel") and capture.whole.has("api") else None
+    remarks += [*missing, *(_clocks(capture, *launched) if launched else ())]
+    remarks += [*_graphs(capture), *_processes(capture)]
+    lost = launched is not None and len(launched[0]) < capture.count("kernel")
     is_complete = has_gpu_work(capture) and not (remarks or lost)
     diagnosis = _diagnosis(capture, is_complete=is_complete)
     remarks += [f"  {line}" for text in doubt_texts(capture) for line in wrap(text, _LINE_WIDTH, "  ")]
     remarks += [f"  {finding_text(silent)}" for silent in [silent_nvtx(capture)] if silent]
-    return Trust(f"{', '.join(_event_counts(capture))}; {diagnosis}", bool(remarks or lost), remarks)
+    counts = ", ".join(_event_counts(capture, launched))
+    return Trust(f"{counts}; {diagnosis}", bool(remarks or lost), remarks)
 
 
-def _clocks(capture: Capture) -> Iterator[str]:
+def _clocks(capture: Capture, kernels: NDArray[Any], calls: NDArray[Any]) -> Iterator[str]:
     """Count the kernels that began before the call that launched them."""
-    if not _joined(capture):
-        return
-    kernels, calls = _launched(capture)
     begun = capture.whole.columns("kernel", "start_ns")["start_ns"][kernels]
     called = capture.whole.columns("api", "start_ns")["start_ns"][calls]
     early = np.flatnonzero((called > begun) & (begun != MISSING))
@@ -229,11 +230,7 @@ def _processes(capture: Capture) -> Iterator[str]:
             yield from (f"  {cause.text}", f"    {cause.cure}")
 
 
-def _joined(capture: Capture) -> bool:
-    return capture.has("kernel") and capture.whole.has("api")
-
-
-def _launched(capture: Capture) -> tuple[NDArray[Any], NDArray[Any]]:
+def _launched(capture: Capture) -> Launched:
     """Return the selected kernels with a recorded launch, and the outermost call that launched each.
 
     The call of a selected kernel can lie outside the selected time. Both are positions in the whole capture.
@@ -251,18 +248,16 @@ def _launched(capture: Capture) -> tuple[NDArray[Any], NDArray[Any]]:
     return kernels[first], calls[order][first]
 
 
-def _event_counts(capture: Capture) -> list[str]:
-    kernels = events_counted("kernel", capture.count("kernel")) + _launch_note(capture)
+def _event_counts(capture: Capture, launched: Launched | None) -> list[str]:
+    kernels = events_counted("kernel", capture.count("kernel")) + _launch_note(capture, launched)
     others = ("memcpy", "memset", *(() if capture.has("kernel") else ("api",)))
     return [kernels, *(events_counted(kind, count) for kind in others if (count := capture.count(kind)))]
 
 
-def _launch_note(capture: Capture) -> str:
-    if not capture.has("kernel"):
-        return ""
-    if not capture.whole.has("api"):
-        return " (no launch calls recorded)"
-    kernels, calls = _launched(capture)
+def _launch_note(capture: Capture, launched: Launched | None) -> str:
+    if launched is None:
+        return " (no launch calls recorded)" if capture.has("kernel") else ""
+    kernels, calls = launched
     launching = np.zeros(capture.whole.count("api"), dtype=bool)
     launching[calls] = True  # much faster than sorting a million calls
     count, without = marked(launching), capture.count("kernel") - len(kernels)
