@@ -102,13 +102,10 @@ class ThreadActivity:
 
 
 def _split(course: _Course, start: NDArray[Any], end: NDArray[Any]) -> ActivityPieces:
-    # A search in the few times of these intervals stays in the cache, of which the course has many.
-    first, last = course.since_ns.searchsorted((start.min(), end.max()), "right")
-    since, activity = (column[first - 1 : last] for column in course)
+    since, activity = course
     edge = np.searchsorted(since, start, "right") - 1  # first the one before each interval
     count = np.where(end > start, np.searchsorted(since, end, "left") - edge, 0)
-    rows = len(start) + len(course.since_ns)
-    check_pairs(int(count.sum()), rows, "gaps between GPU operations and calls in them")
+    check_pairs(int(count.sum()), len(start) + len(since), "gaps between GPU operations and calls in them")
     if (count == 1).all():
         return ActivityPieces(np.arange(len(start)), start, end, activity.take(edge))
     filled = np.flatnonzero(count)

@@ -291,7 +291,8 @@ def intersection(left: IntervalSet, right: IntervalSet) -> IntervalSet:
         return _cut(many.start[within], many.end[within], few)
     if len(many.start) <= _ALIKE * len(few.start):
         start, end = _sorted_ends(left, right)
-        return _filled(start[1:], end[:-1])  # both cover from the n + 1-th start on if n ends are not over
+        # Two are open from the n + 1-th start to the n-th end, if that is later.
+        return _filled(start[1:], end[:-1])
     first = np.searchsorted(many.end, few.start, "right")
     count = np.maximum(np.searchsorted(many.start, few.end) - first, 0)  # of those that meet each of the few
     row = np.repeat(np.arange(len(count)), count)

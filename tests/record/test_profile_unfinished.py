@@ -79,7 +79,7 @@ def test_a_signal_that_is_repeated_at_once_costs_nothing(
     status = RunFolder(tmp_path / "run").read_status()
     assert status.outcome == "interrupted"
     said = (tmp_path / "run" / LOG).read_text()
-    assert check_export(tmp_path / "run" / EXPORT) == "", (status, said)
+    assert check_export(tmp_path / "run" / EXPORT) == "", f"{status}\n{said}"  # pytest cuts a tuple
 
 
 def test_a_second_signal_that_comes_late_ends_the_run_at_once(
