@@ -18,14 +18,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nsyswrap.analysis.advice import READS, prepare, release_tables
 from nsyswrap.analysis.answer import Answer, answer_of
-from nsyswrap.analysis.correlation import launch_pairs_of
+from nsyswrap.analysis.correlation import LaunchPairs, launch_pairs_of
 from nsyswrap.analysis.diagnostics.capture_checks import silent_nvtx
 from nsyswrap.analysis.diagnostics.check import marked
 from nsyswrap.analysis.diagnostics.launch_checks import check_launches
@@ -46,7 +45,6 @@ from nsyswrap.reports.wording.checks import doubt_texts, events_counted, finding
 
 # Each report with the number of rows that are shown.
 SECTIONS = (("cuda_gpu_sum", 5), ("memcpy_bandwidth", 3), ("launch_overhead", 3), ("cuda_api_sum", 3))
-Launched = tuple[NDArray[Any], NDArray[Any]]  # kernels, and the call of each
 
 
 @dataclass(frozen=True)
@@ -196,9 +194,9 @@ def trust(capture: Capture) -> Trust:
     ]
     missing = [f"  {worded(check).text}" for check in check_launches(capture) if check.level == "note"]
     launched = _launched(capture) if capture.has("kernel") and capture.whole.has("api") else None
-    remarks += [*missing, *(_clocks(capture, *launched) if launched else ())]
+    remarks += [*missing, *(_clocks(capture, launched) if launched else ())]
     remarks += [*_graphs(capture), *_processes(capture)]
-    lost = launched is not None and len(launched[0]) < capture.count("kernel")
+    lost = launched is not None and len(launched.operation) < capture.count("kernel")
     is_complete = has_gpu_work(capture) and not (remarks or lost)
     diagnosis = _diagnosis(capture, is_complete=is_complete)
     remarks += [f"  {line}" for text in doubt_texts(capture) for line in wrap(text, _LINE_WIDTH, "  ")]
@@ -207,10 +205,10 @@ def trust(capture: Capture) -> Trust:
     return Trust(f"{counts}; {diagnosis}", bool(remarks or lost), remarks)
 
 
-def _clocks(capture: Capture, kernels: NDArray[Any], calls: NDArray[Any]) -> Iterator[str]:
+def _clocks(capture: Capture, launched: LaunchPairs) -> Iterator[str]:
     """Count the kernels that began before the call that launched them."""
-    begun = capture.whole.columns("kernel", "start_ns")["start_ns"][kernels]
-    called = capture.whole.columns("api", "start_ns")["start_ns"][calls]
+    begun = capture.whole.columns("kernel", "start_ns")["start_ns"][launched.operation]
+    called = capture.whole.columns("api", "start_ns")["start_ns"][launched.api]
     early = np.flatnonzero((called > begun) & (begun != MISSING))
     if len(early):
         most = duration(int((called[early] - begun[early]).max()))
@@ -230,7 +228,7 @@ def _processes(capture: Capture) -> Iterator[str]:
             yield from (f"  {cause.text}", f"    {cause.cure}")
 
 
-def _launched(capture: Capture) -> Launched:
+def _launched(capture: Capture) -> LaunchPairs:
     """Return the selected kernels with a recorded launch, and the outermost call that launched each.
 
     The call of a selected kernel can lie outside the selected time. Both are positions in the whole capture.
@@ -242,28 +240,28 @@ def _launched(capture: Capture) -> Launched:
         kernels, calls = kernels[mine], calls[mine]
     first = np.flatnonzero(np.diff(kernels, prepend=-1))
     if len(first) == len(kernels):
-        return kernels, calls
+        return LaunchPairs(kernels, calls)
     start = capture.whole.columns("api", "start_ns")["start_ns"][calls]
     order = np.lexsort((start, kernels))
-    return kernels[first], calls[order][first]
+    return LaunchPairs(kernels[first], calls[order][first])
 
 
-def _event_counts(capture: Capture, launched: Launched | None) -> list[str]:
+def _event_counts(capture: Capture, launched: LaunchPairs | None) -> list[str]:
     kernels = events_counted("kernel", capture.count("kernel")) + _launch_note(capture, launched)
     others = ("memcpy", "memset", *(() if capture.has("kernel") else ("api",)))
     return [kernels, *(events_counted(kind, count) for kind in others if (count := capture.count(kind)))]
 
 
-def _launch_note(capture: Capture, launched: Launched | None) -> str:
+def _launch_note(capture: Capture, launched: LaunchPairs | None) -> str:
     if launched is None:
         return " (no launch calls recorded)" if capture.has("kernel") else ""
-    kernels, calls = launched
+    kernels = len(launched.operation)
     launching = np.zeros(capture.whole.count("api"), dtype=bool)
-    launching[calls] = True  # much faster than sorting a million calls
-    count, without = marked(launching), capture.count("kernel") - len(kernels)
+    launching[launched.api] = True  # much faster than sorting a million calls
+    count, without = marked(launching), capture.count("kernel") - kernels
     if without:
         return f" ({without:,} without a launch call)"
-    return "" if count == len(kernels) else f" from {count:,} launch{'' if count == 1 else 'es'}"
+    return "" if count == kernels else f" from {count:,} launch{'' if count == 1 else 'es'}"
 
 
 def _diagnosis(capture: Capture, *, is_complete: bool) -> str:

@@ -34,7 +34,6 @@ PART = 2**16  # rows at a time, so that intermediate arrays stay in the CPU cach
 _LOOP_ROWS = 16  # average rows per group from which a Python loop over groups is faster
 _THREADS, _FEW_STEPS = 4, 16  # up to so many steps, importing threads takes longer than the work
 _DENSE = 4  # largest ratio of the range of values to the rows for which a lookup table is used
-_INT32_MAX = np.iinfo(np.int32).max
 _TRIMMED = 10  # one in so many values is left out of a trimmed mean at either end
 _BLOCKS = 16  # of consecutive values: their means tell the error of a mean
 _FEW_VALUES = 256  # up to which sorting is faster than finding the middle
@@ -387,8 +386,8 @@ def distinct(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
             present[(values[part] - low).astype(np.intp, copy=False)] = True  # others take half again as long
         if present.all():
             return np.arange(low, high + 1), values.astype(np.int64) - low
-        number = present.cumsum(dtype=np.int32 if len(present) <= _INT32_MAX else np.int64)
-        number -= 1  # in place, as first uses of memory take most of the time
+        number = present.cumsum(dtype=np.min_scalar_type(len(present)))  # new memory takes most of the time
+        number -= 1
         codes = np.empty(len(values), np.int64)
         for part in parts:
             codes[part] = number.take(values[part] - low)
