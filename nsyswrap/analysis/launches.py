@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.codes import ColumnSet
-from nsyswrap.analysis.arrays.groups import distinct, group_keys, number_texts
+from nsyswrap.analysis.arrays.groups import distinct, group_keys, number_texts, numbered
 from nsyswrap.analysis.gpu_operations import (
     GRAPH,
     GRAPH_NAME,
@@ -153,8 +153,8 @@ def _all_launches(capture: Capture) -> Launches:
     graphs = graphs_of(capture, operations)
     launching = (operations.kind == KINDS.index(KERNEL)) | (graphs != MISSING)
     rows = np.flatnonzero(launching & (operations.call >= 0)).astype(np.int32)
-    calls, codes = distinct(operations.call.take(rows))
-    calls, codes = calls.astype(np.int32), codes.astype(np.int32)
+    calls, codes = numbered(operations.call.take(rows))
+    calls, codes = calls.astype(np.int32), codes.astype(np.int32, copy=False)
     operation = np.empty(len(calls), np.int32)
     operation[codes[::-1]] = rows[::-1]  # rows are in order of start: the first one stays
     gpu_ns = narrow(_sums(codes, (operations.end_ns - operations.start_ns).take(rows), len(calls)))
@@ -233,12 +233,19 @@ def _names(
     else:
         name, names = number_texts(codes, [GRAPH_NAME if code < 0 else texts[code] for code in known])
     owners = distinct(operations.streams.global_pid)[1].astype(np.int32)[operations.stream]
-    kinds, _ = group_keys(full, owners, *([graphs] if (graphs != MISSING).any() else []))
-    backwards = np.argsort(start, kind="stable")[::-1].astype(np.int32)
-    earliest = np.empty(int(kinds.max(initial=-1)) + 1, np.int32)
-    earliest[kinds[backwards]] = backwards  # the last one that is written stays
+    kinds = full * np.int64(owners.max(initial=0) + 1) + owners
+    of_graph = np.flatnonzero(graphs != MISSING)
+    if len(of_graph):
+        codes, _ = group_keys(owners[of_graph], graphs[of_graph])
+        kinds[of_graph] = int(kinds.max(initial=-1)) + 1 + codes
+    backwards: NDArray[Any] | slice = slice(None, None, -1)
+    if (start[1:] < start[:-1]).any():
+        backwards = np.argsort(start, kind="stable")[::-1]
+    earliest = np.full(int(kinds.max(initial=-1)) + 1, -1, np.int32)
+    # The last one that is written stays.
+    earliest[kinds[backwards]] = np.arange(len(start), dtype=np.int32)[backwards]
     first = np.zeros(len(start), dtype=bool)
-    first[earliest] = True
+    first[earliest[earliest >= 0]] = True
     return name, names, first
 
 

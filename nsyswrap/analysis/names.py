@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.codes import TextColumn
-from nsyswrap.analysis.arrays.groups import distinct, group_keys, order_by_code, rank_texts
+from nsyswrap.analysis.arrays.groups import group_keys, numbered, order_by_code, rank_texts
 from nsyswrap.analysis.kernel_names import classify
 from nsyswrap.analysis.nvtx_ranges import kernel_ranges
 from nsyswrap.base.lazy import regex
@@ -51,8 +51,7 @@ def name_codes(capture: Capture, kind: str) -> tuple[NDArray[Any], list[str | No
 @per_capture
 def numbered_names(capture: Capture, kind: str) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the distinct ids of the names, ascending, and the position of each event's among them."""
-    ids, positions = distinct(capture.name_ids(kind))
-    return ids, positions.astype(np.min_scalar_type(len(ids)))
+    return numbered(capture.name_ids(kind))
 
 
 def full_names(capture: Capture) -> tuple[NDArray[Any], list[str]]:
@@ -90,7 +89,7 @@ def event_names(capture: Capture, kind: str) -> TextColumn:
 
 def look_up(ids: NDArray[Any], text: Callable[[int], str | None]) -> TextColumn:
     """Return the text of each id; ``text`` is called once for each distinct id."""
-    known, positions = distinct(ids)
+    known, positions = numbered(ids)
     return TextColumn(positions, [text(i) for i in known.tolist()])
 
 
@@ -199,7 +198,7 @@ def with_name(capture: Capture, pattern: re.Pattern[str], kind: str = "api") -> 
 def by_thread(whole: Capture, kind: str = "api") -> Mapping[int, NDArray[np.int32]]:
     """Return the positions of the calls of each thread by start; ``kind`` is that of the calls."""
     calls = whole.columns(kind, "global_tid", "start_ns")
-    threads, codes = distinct(calls["global_tid"])
+    threads, codes = numbered(calls["global_tid"])
     if (calls["start_ns"][1:] >= calls["start_ns"][:-1]).all():  # as nsys mostly writes them
         rows = order_by_code(codes, len(threads)).astype(np.int32)
     else:

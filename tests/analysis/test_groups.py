@@ -17,8 +17,10 @@ from nsyswrap.analysis.arrays.groups import (
     largest_first,
     median,
     number_texts,
+    numbered,
     quantiles,
 )
+from nsyswrap.base.constants import MISSING
 
 
 def of(*values: int) -> Statistics:
@@ -165,6 +167,42 @@ def test_few_rows_have_keys_as_many_have(rows: int) -> None:
     assert [keys[0][code] for code in codes] == first.tolist()
     assert {codes.dtype, *(key.dtype for key in keys)} == {np.dtype(np.int64)}
     assert distinct(first)[0].tolist() == ascending(first).tolist() == sorted(first.tolist())
+
+
+@pytest.mark.parametrize("most", [1, 3, 64])
+def test_keys_of_many_rows_are_numbered_block_by_block(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys that only later blocks have come first, among them a missing one; with more in a block than
+    ``most``, all rows are numbered at once."""
+    first = np.array([7, 7, 7, 7, 9, 9, 7, 9, 7, MISSING, -3, -3, 9], np.int64)
+    second = np.array([5, 5, 1, 5, 0, 0, 1, 0, 5, 2**62, 4, 4, 2**40], np.int64)
+    rows = list(zip(first.tolist(), second.tolist(), strict=True))
+    monkeypatch.setattr(groups, "BLOCK_ROWS", 4)
+    monkeypatch.setattr(groups, "_HANDFUL", most)
+    codes, keys = group_keys(first, second)
+    assert list(zip(*(key.tolist() for key in keys), strict=True)) == sorted({*rows})
+    assert [sorted({*rows})[code] for code in codes.tolist()] == rows
+
+
+@pytest.mark.parametrize(
+    ("values", "size"),
+    [
+        ([], 1),
+        ([2**62], 1),
+        ([*range(256), 3], 1),  # all of a range
+        ([*range(256), 256], 2),
+        ([0, 900, 5, 5], 1),  # in a range with others, or not
+        ([5, 2**60, -(2**60)], 1),
+        ([MISSING, *range(255)], 1),
+        ([MISSING, *range(256)], 2),
+        ([*range(0, 2**40, 2**30)], 2),  # far apart, and more than a handful
+    ],
+)
+def test_numbers_of_values_take_as_few_bytes_as_they_can(values: list[int], size: int) -> None:
+    array = np.array([*values, *values[::-1]], np.int64)
+    known, codes = numbered(array)
+    assert (codes.dtype.kind, codes.itemsize) == ("u", size)
+    assert known.tolist() == sorted({*values})
+    assert known[codes].tolist() == array.tolist()
 
 
 def test_no_rows_make_no_keys() -> None:

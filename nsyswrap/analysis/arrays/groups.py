@@ -27,7 +27,7 @@ from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.records import dataclass
 from nsyswrap.base.threads import in_threads
-from nsyswrap.capture.stream import in_blocks, narrow
+from nsyswrap.capture.stream import BLOCK_ROWS, in_blocks, looked_up, narrow
 
 _RADIX, _RADIX_BYTES = 2**16, 2  # groups that 16-bit codes can number
 PART = 2**16  # rows at a time, so that intermediate arrays stay in the CPU cache
@@ -368,15 +368,25 @@ def distinct(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     The result is that of np.unique with return_inverse. Dense values, such as ids, and few distinct values
     are not sorted.
     """
+    return _numbered(values, np.dtype(np.int64))
+
+
+def numbered(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return what ``distinct`` returns, the positions as unsigned integers of as few bytes as they take."""
+    known, codes = _numbered(values)
+    return known, codes.astype(np.min_scalar_type(max(len(known) - 1, 0)), copy=False)
+
+
+def _numbered(values: NDArray[Any], kind: np.dtype[Any] | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
     if len(values) <= 1:
-        return values.astype(np.int64), np.zeros(len(values), np.int64)
+        return values.astype(np.int64), np.zeros(len(values), kind or np.uint8)
     low, high = int(values.min()), int(values.max())
     if low == high:
-        return np.array([low]), np.zeros(len(values), np.int64)
+        return np.array([low]), np.zeros(len(values), kind or np.uint8)
     if low == MISSING:
         known = values != MISSING
         others, codes = distinct(values[known])
-        all_codes = np.zeros(len(values), np.int64)
+        all_codes = np.zeros(len(values), kind or np.min_scalar_type(len(others)))
         all_codes[known] = codes + 1
         return np.concatenate(([MISSING], others)), all_codes
     if high - low < _DENSE * len(values):
@@ -384,29 +394,30 @@ def distinct(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         parts = [slice(first, first + PART) for first in range(0, len(values), PART)]
         for part in parts:
             present[(values[part] - low).astype(np.intp, copy=False)] = True  # others take half again as long
-        if present.all():
-            return np.arange(low, high + 1), values.astype(np.int64) - low
-        number = present.cumsum(dtype=np.min_scalar_type(len(present)))  # new memory takes most of the time
-        number -= 1
-        codes = np.empty(len(values), np.int64)
+        number = None
+        if not present.all():
+            number = present.cumsum(dtype=np.min_scalar_type(len(present)))  # new memory takes longest
+            number -= 1
+        codes = np.empty(len(values), kind or np.min_scalar_type(len(present)))
         for part in parts:
-            codes[part] = number.take(values[part] - low)
+            place = values[part] - low
+            codes[part] = place if number is None else number.take(place)
         return present.nonzero()[0] + low, codes
-    return _few(values) or np.unique(values, return_inverse=True)
+    return _few(values, kind or np.dtype(np.uint8)) or np.unique(values, return_inverse=True)
 
 
-def _few(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]] | None:
+def _few(values: NDArray[Any], kind: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[Any]] | None:
     """Number a handful of distinct values, such as process ids; None if there are more."""
     known = ascending(values[:_FIRST])
 
-    def numbered(block: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        codes = np.zeros(len(block[""]), np.int64)
+    def compared(block: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        codes = np.zeros(len(block[""]), kind)
         for value in known[1:]:
             codes += block[""] >= value
         return {"codes": codes, "others": known[codes] != block[""]}
 
     while len(known) <= _HANDFUL:
-        codes, others = in_blocks({"": values}, numbered).values()
+        codes, others = in_blocks({"": values}, compared).values()
         if not others.any():
             return known, codes
         known = ascending(np.append(known, values[others][:_FIRST]))
@@ -420,6 +431,8 @@ def group_keys(*keys: NDArray[Any]) -> tuple[NDArray[Any], list[NDArray[Any]]]:
     """
     if len(keys[0]) <= 1:
         return np.zeros(len(keys[0]), np.int64), [key.astype(np.int64) for key in keys]
+    if len(keys[0]) > BLOCK_ROWS and (few := _few_keys(*keys)):
+        return few
     values, codes = distinct(keys[0])
     columns = [values]
     for key in keys[1:]:
@@ -434,6 +447,24 @@ def group_keys(*keys: NDArray[Any]) -> tuple[NDArray[Any], list[NDArray[Any]]]:
     return codes, columns
 
 
+def _few_keys(*keys: NDArray[Any]) -> tuple[NDArray[Any], list[NDArray[Any]]] | None:
+    """Number distinct rows block by block, in a tenth of the memory; None if a block has more than a few."""
+    codes, numbers = np.empty(len(keys[0]), np.int64), dict[tuple[int, ...], int]()
+    blocks = [slice(first, first + BLOCK_ROWS) for first in range(0, len(codes), BLOCK_ROWS)]
+    for block in blocks:
+        inside, columns = group_keys(*(key[block] for key in keys))
+        if len(columns[0]) > _HANDFUL:
+            return None
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        codes[block] = np.array([numbers.setdefault(row, len(numbers)) for row in rows])[inside]
+    ordered = sorted(numbers)
+    rank = np.empty(len(ordered), np.int64)
+    rank[[numbers[row] for row in ordered]] = np.arange(len(ordered))
+    for block in blocks:
+        codes[block] = rank[codes[block]]
+    return codes, list(np.array(ordered).T)
+
+
 def text_codes(ids: NDArray[Any], text: Callable[[int], str | None]) -> tuple[NDArray[Any], list[str | None]]:
     """Return one code per id and the sorted texts; ``text`` is called once for each distinct id."""
     known, positions = distinct(ids)
@@ -445,7 +476,7 @@ def number_texts(ids: NDArray[Any], texts: Sequence[str | None]) -> tuple[NDArra
 
     ``texts[i]`` is the text of the i-th distinct id in ascending order.
     """
-    return rank_texts(distinct(ids)[1], texts)
+    return rank_texts(numbered(ids)[1], texts)
 
 
 def rank_texts(positions: NDArray[Any], texts: Sequence[str | None]) -> tuple[NDArray[Any], list[str | None]]:
@@ -454,7 +485,7 @@ def rank_texts(positions: NDArray[Any], texts: Sequence[str | None]) -> tuple[ND
     ordered = [*([None] if len(known) < len(set(texts)) else []), *sorted(known)]
     rank = {text: code for code, text in enumerate(ordered)}
     ranks = np.fromiter((rank[text] for text in texts), np.int64, len(texts))
-    return ranks[positions] if len(positions) else np.empty(0, np.int64), ordered
+    return looked_up(ranks, positions) if len(positions) else np.empty(0, np.int64), ordered
 
 
 def rows_by(*keys: NDArray[Any]) -> dict[tuple[int, ...], NDArray[np.intp]]:

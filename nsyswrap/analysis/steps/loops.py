@@ -10,7 +10,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.groups import distinct, median, order_by_code
+from nsyswrap.analysis.arrays.groups import median, numbered, order_by_code
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.nvtx_ranges import marks_named, range_labels
 from nsyswrap.analysis.range_texts import MODULES_DOMAIN, SHAPES_END
@@ -27,7 +27,7 @@ from nsyswrap.base.lazy import regex
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import NVTX_START_END, PROCESS_MASK
-from nsyswrap.capture.stream import one_of
+from nsyswrap.capture.stream import looked_up, one_of
 
 _LEAST_EQUAL = 0.6  # of the intervals between occurrences hold the same calls
 _RUNS = (2, 8)  # calls in a row
@@ -108,11 +108,11 @@ def every_sequence(whole: Capture, calls: ApiCalls) -> Iterator[Occurrences]:
 
 def _numbers(whole: Capture, calls: ApiCalls) -> NDArray[np.uint64]:
     """Return a number of what each call does, the same in each run; the sum of some tells what they do."""
-    ids, codes = distinct(calls.code)
+    ids, codes = numbered(calls.code)
     launches = np.flatnonzero(ids >= KERNEL_CODE)
     known = ids.astype(np.int64) << 1
     known[launches] = (_name_checksums(whole)[ids[launches] - KERNEL_CODE] << 1) + 1
-    return _scrambled(known.astype(np.uint64))[codes]  # type: ignore[no-any-return]
+    return looked_up(_scrambled(known.astype(np.uint64)), codes)
 
 
 @per_capture
@@ -176,7 +176,7 @@ def _are_alike(calls: ApiCalls, numbers: NDArray[np.uint64], edges: NDArray[np.i
     """Return True if nearly all of these steps make nearly the calls of the usual one, in any order."""
     sums = np.diff(_sums(numbers)[edges])
     equal = sums == np.partition(sums, len(sums) // 2)[len(sums) // 2]
-    kinds, codes = distinct(calls.code)
+    kinds, codes = numbered(calls.code)
     steps = [codes[first:behind] for first, behind in pairwise(edges.tolist())]
     usual = np.bincount(steps[equal.argmax()], minlength=len(kinds))
     unlike = 0
@@ -247,8 +247,7 @@ def _every_candidate(
     if no single call will do.
     """
     sums = _sums(numbers)
-    kinds, codes = distinct(calls.code)
-    codes = codes.astype(np.min_scalar_type(len(kinds)))
+    kinds, codes = numbered(calls.code)
     for length in (1, *_RUNS):
         if length > 1:
             if anchors or length > len(numbers) or len(kinds) > _FEW_KINDS:
