@@ -29,7 +29,7 @@ from nsyswrap.capture import schema
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import PROCESS_MASK, UNIFIED_MEMORY_KINDS
-from nsyswrap.capture.stream import in_blocks, one_of
+from nsyswrap.capture.stream import BLOCK_ROWS, in_blocks, one_of
 
 Pair = tuple[NDArray[Any], NDArray[Any]]  # of operations, of calls
 
@@ -100,23 +100,26 @@ class CallTable:
 
         ``threads`` has the global id of each call's thread, or of each number in ``thread``.
         """
-        rows, most = len(ids), min(_DENSE * len(ids), _INT32 - 1)
+        most = min(_DENSE * len(ids), _INT32 - 1)
         known = ids[ids != MISSING] if ids.min(initial=0) == MISSING else ids
         low, high = (int(known.min()), int(known.max())) if len(known) else (0, 0)
         if high - low >= most:
             return None
         table = cls(low, high - low + 1)
-        columns = {"id": ids, "thread": threads if thread is None else thread}
-        of_thread = (lambda codes: codes) if thread is None else threads.take
-        keys = in_blocks(columns, lambda block: {"": table.keys(block["id"], of_thread(block["thread"]))})[""]
-        table.owners = len(table.numbers)
-        if (places := table.width * table.owners) > most or table.owners > _MOST_PROCESSES:
-            return None
-        table.position = np.full(places + 1, -1, np.int32)  # the last is that of no key
-        table.position[keys] = np.arange(rows, dtype=np.int32)
-        table.position[-1] = -1
-        met = rows - int(np.count_nonzero(keys < 0))
-        return table if np.count_nonzero(table.position >= 0) == met else None
+        met, position = 0, np.full(1, -1, np.int32)  # the last is that of no key
+        for first in range(0, len(ids), BLOCK_ROWS):
+            block = slice(first, first + BLOCK_ROWS)
+            keys = table.keys(ids[block], threads[block] if thread is None else threads.take(thread[block]))
+            places = table.width * len(table.numbers) + 1
+            if places > most or len(table.numbers) > _MOST_PROCESSES:
+                return None
+            if places > len(position):  # a process that was not met before
+                position = np.concatenate((position[:-1], np.full(places + 1 - len(position), -1, np.int32)))
+            position[keys] = np.arange(first, first + len(keys), dtype=np.int32)
+            met += int(np.count_nonzero(keys >= 0))
+        position[-1] = -1
+        table.owners, table.position = len(table.numbers), position
+        return table if np.count_nonzero(position >= 0) == met else None
 
     def of(self, ids: NDArray[Any], owners: NDArray[Any]) -> NDArray[np.int32]:
         """Return the position of the call of each operation; -1 without one."""

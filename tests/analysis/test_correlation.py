@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_export import API, KERNEL, Row, call, global_id, kernel, memcpy, opened, write
 
+from nsyswrap.analysis import correlation
 from nsyswrap.analysis.arrays.spans import Spans, closest, enclosures, tree
 from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.api import CaptureReader
@@ -36,6 +37,29 @@ def test_two_processes_use_the_same_correlation_ids(tmp_path: Path) -> None:
         call("launch", 2, 3, 1, pid=200, tid=201),
     ]
     assert pairs(tmp_path, *rows) == [(0, 1), (1, 0)]
+
+
+def test_calls_of_a_process_that_comes_later_in_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Calls are numbered two at a time; one without a correlation id comes before the other process."""
+    monkeypatch.setattr(correlation, "BLOCK_ROWS", 2)
+    rows = [
+        *(kernel("a", 10 + number, 20 + number, number, pid=100) for number in (3, 1, 2)),
+        *(kernel("a", 30 + number, 40 + number, number, pid=200) for number in (2, 1, 4)),
+        *(call("launch", number, number + 1, number, pid=100) for number in (1, 2)),
+        call("wait", 3, 4, None, pid=100),
+        call("launch", 4, 5, 3, pid=100),
+        *(call("launch", 5 + number, 6 + number, number, pid=200, tid=201) for number in (1, 2, 3)),
+    ]
+    capture = opened(tmp_path, *rows)
+    assert correlation.call_table(capture) is not None
+    found = launch_pairs_of(capture)
+    assert found.operation.tolist() == [0, 1, 2, 3, 4]
+    assert found.api.tolist() == [3, 0, 1, 5, 4]
+    (tmp_path / "again").mkdir()
+    again = opened(tmp_path / "again", *rows, call("driver", 20, 21, 2, pid=200))
+    assert correlation.call_table(again) is None
 
 
 def test_without_process_ids_the_correlation_id_has_to_do(tmp_path: Path) -> None:
