@@ -172,54 +172,53 @@ class _Work:
     """Kernels and copies of the typical steps in the order of their streams, a row each.
 
     ``row`` is the position in the operations of the part. ``free`` marks the rows that belong to no finding.
-    ``updates`` is True if some update parameters one by one. What few checks need is computed on first use.
+    ``updates`` is True if some update parameters one by one. What few checks need is computed for the rows
+    that they ask for: an array of all rows takes longer to make than to use.
     """
 
     def __init__(self, context: AdviceContext) -> None:
         self._context, operations = context, context.operations
         chosen = (operations.kind != KINDS.index(MEMSET)) & ~operations.migration
         row = np.flatnonzero(chosen & context.typical.holds(operations.start_ns))
-        self._kernels = np.flatnonzero(operations.kind[row] == KINDS.index(KERNEL))
-        self._order = order_by_code(operations.stream[row], len(operations.streams.stream_id))
+        kernels = np.flatnonzero(operations.kind[row] == KINDS.index(KERNEL))
+        order = order_by_code(operations.stream[row], len(operations.streams.stream_id))
         role = np.zeros(len(row), np.int8)
-        if len(self._kernels):
-            role[self._kernels] = self._of_names(_roles)
+        if len(kernels):
+            role[kernels] = looked_up(_roles(context.capture.whole), context.kernels.code)
         role[np.searchsorted(row, _clones(context))] = _CLONE
-        self.row, self.role = row[self._order], role[self._order]
+        number = np.full(len(row), -1, np.int32)  # among the kernels of the context
+        number[kernels] = np.arange(len(kernels), dtype=np.int32)
+        self.row, self.role, self._number = row[order], role[order], number[order]
         self.free, self.updates = ~context.claimed[self.row], False
 
-    @cached_property
-    def name(self) -> NDArray[Any]:
-        """The number of the name of each kernel, -1 for copies."""
-        return self._of_kernels(self._context.kernels.code, -1)
+    def name(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return the number of the name of each of these rows, -1 for copies."""
+        code, name = self._context.kernels.code, self._number[rows]
+        if len(code):
+            name = np.where(name < 0, np.int32(-1), code.take(name, mode="clip"))
+        return name  # type: ignore[no-any-return]
 
-    @cached_property
-    def elements(self) -> NDArray[Any]:
-        """The number of elements of each kernel; 0 if it is not known."""
-        whole, rows = self._context.capture.whole, self._context.kernels.rows
-        if not len(rows):
-            return np.zeros(len(self.row), np.int64)
-        blocks = blocks_at(whole, self._context.operations.row[rows]).astype(np.int64)
-        return self._of_kernels(self._of_names(_block_elements) * blocks, 0)
+    def elements(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return the number of elements of each of these rows; 0 if it is not known, as for copies."""
+        elements: NDArray[Any] = self._of_names(_block_elements, rows, 0).astype(np.int64)
+        known = np.flatnonzero(elements)
+        table = self._context.operations.row[self.row[rows[known]]]
+        elements[known] *= blocks_at(self._context.capture.whole, table)
+        return elements
 
-    @cached_property
-    def arrays(self) -> NDArray[Any]:
-        """The number of arrays that each kernel reads and writes."""
-        return (
-            self._of_kernels(self._of_names(_array_counts), 1)
-            if len(self._kernels)
-            else np.ones(len(self.row), int)
-        )
+    def arrays(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return the number of arrays that each of these rows reads and writes."""
+        return self._of_names(_array_counts, rows, 1)
 
-    @cached_property
-    def stream_step(self) -> NDArray[Any]:
-        """The number of the stream and step of each row."""
+    def stream_step(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return the number of the stream and step of each of these rows."""
         operations, steps = self._context.operations, self._context.judged.steps
-        stream: NDArray[Any] = operations.stream[self.row]
+        rows = self.row[rows]
+        stream: NDArray[Any] = operations.stream[rows]
         if not steps.has_steady:
             return stream
-        step = np.searchsorted(steps.start_ns, operations.start_ns[self.row], "right")
-        return stream.astype(np.int64) * (len(steps) + 1) + step
+        step = np.searchsorted(steps.start_ns, operations.start_ns[rows], "right")
+        return stream.astype(np.int64) * (len(steps) + 1) + step  # type: ignore[no-any-return]
 
     @cached_property
     def ns(self) -> NDArray[Any]:
@@ -231,26 +230,23 @@ class _Work:
         operations = self._context.operations
         return operations.start_ns[self.row[second]] - operations.end_ns[self.row[first]]  # type: ignore[no-any-return]
 
-    def named(self, text: str) -> NDArray[Any]:
-        """Mark the kernels whose name has this text."""
+    def named(self, text: str, rows: NDArray[Any]) -> NDArray[Any]:
+        """Mark those of these rows that are kernels whose name has this text."""
         known = np.array([text in name for name in self._context.kernels.names] + [False])
-        return known[self.name]  # type: ignore[no-any-return]
+        return known[self.name(rows)]  # type: ignore[no-any-return]
 
     def marked(self, *roles: int) -> NDArray[Any]:
         """Mark the rows of these roles."""
         known = np.zeros(_COUNT, bool)
         known[list(roles)] = True
-        return known[self.role]
+        return looked_up(known, self.role)
 
-    def _of_names(self, column: Callable[[Capture], NDArray[Any]]) -> NDArray[Any]:
-        """Return a column of the names for each of ``AdviceContext.kernels``."""
-        return looked_up(column(self._context.capture.whole), self._context.kernels.code)
-
-    def _of_kernels(self, values: NDArray[Any], of_copies: int) -> NDArray[Any]:
-        """Put values of ``AdviceContext.kernels`` into the order of the rows."""
-        every = np.full(len(self.row), of_copies, np.result_type(values, np.int32))
-        every[self._kernels] = values
-        return every[self._order]
+    def _of_names(
+        self, column: Callable[[Capture], NDArray[Any]], rows: NDArray[Any], of_copies: int
+    ) -> NDArray[Any]:
+        """Return a column of the names for each of these rows."""
+        values = column(self._context.capture.whole) if len(self._context.kernels.code) else np.empty(0, int)
+        return np.append(values, of_copies)[self.name(rows)]  # type: ignore[no-any-return]
 
 
 def _clones(context: AdviceContext) -> NDArray[Any]:
@@ -316,7 +312,7 @@ def _copies_of_heads(work: _Work, products: NDArray[Any], way: int) -> NDArray[A
 def _next(work: _Work, rows: NDArray[Any], way: int) -> NDArray[Any]:
     """Return the rows after these, before them if ``way`` is -1, that are in the same stream and step."""
     rows = rows[(rows + way >= 0) & (rows + way < len(work.row))]
-    return rows[work.stream_step[rows] == work.stream_step[rows + way]] + way  # type: ignore[no-any-return]
+    return rows[work.stream_step(rows) == work.stream_step(rows + way)] + way  # type: ignore[no-any-return]
 
 
 def _updates(context: AdviceContext, work: _Work) -> Iterator[Finding]:
@@ -344,12 +340,12 @@ def _passes(work: _Work) -> tuple[NDArray[Any], float]:
     rows, marks = np.flatnonzero(work.marked(FOREACH) & work.free), np.zeros(len(work.row), bool)
     if not len(rows):
         return marks, 0.0
-    apart = (np.diff(rows) != 1) | (np.diff(work.stream_step[rows]) != 0)
-    first = np.flatnonzero(np.append(True, apart | (np.diff(work.name[rows]) != 0)))
+    apart = (np.diff(rows) != 1) | (np.diff(work.stream_step(rows)) != 0)
+    first = np.flatnonzero(np.append(True, apart | (np.diff(work.name(rows)) != 0)))
     ns = np.add.reduceat(work.ns[rows], first)
     alike = np.maximum(ns[1:], ns[:-1]) <= _ALIKE * np.minimum(ns[1:], ns[:-1])
     linked = alike & ~apart[first[1:] - 1]
-    an_array = ns / work.arrays[rows[first]]
+    an_array = ns / work.arrays(rows[first])
     used = np.append(linked, False) | np.append(False, linked)
     marks[rows[np.repeat(used, np.diff(np.append(first, len(rows))))]] = True
     return marks, float(an_array[:-1][linked].sum() + an_array[1:][linked].sum())
@@ -362,19 +358,20 @@ def _one_by_one(work: _Work) -> NDArray[Any]:
     """
     marks = np.zeros(len(work.row), bool)
     rows = np.flatnonzero(work.marked(*_IN_UPDATE) & work.free)
-    apart = (np.diff(rows) != 1) | (np.diff(work.stream_step[rows]) != 0)
+    apart = (np.diff(rows) != 1) | (np.diff(work.stream_step(rows)) != 0)
     burst = np.cumsum(np.append(0, apart))[: len(rows)]
-    adam = np.bincount(burst, work.named(_ADAM)[rows]) > 0
+    adam = np.bincount(burst, work.named(_ADAM, rows)) > 0
     kernels = np.bincount(burst)
     long = ((kernels >= _LEAST_KERNELS) | (adam & (kernels >= _LEAST_OF_ADAM)))[burst]
     rows, burst = rows[long], burst[long]
     if not len(rows):
         return marks
-    name = burst * (int(work.name.max()) + 2) + work.name[rows] + 1
+    names = work.name(rows)
+    name = burst * (int(names.max()) + 2) + names + 1
     _, which, times = np.unique(name, return_inverse=True, return_counts=True)
     regular = np.bincount(burst, times[which] >= _LEAST_PARAMETERS) >= _REGULAR * np.bincount(burst)
-    known = work.elements[rows] > 0
-    size, of_burst = work.elements[rows][known], burst[known]
+    size = work.elements(rows)
+    size, of_burst = size[size > 0], burst[size > 0]
     changes = of_burst[1:][(np.diff(size) != 0) & (np.diff(of_burst) == 0)]
     if not (work.role == PRODUCT).any():
         regular &= np.bincount(changes, minlength=len(regular)) >= _LEAST_PARAMETERS - 1
@@ -395,8 +392,9 @@ def _casts(context: AdviceContext, work: _Work) -> Iterator[Finding]:
     named = zip(context.kernels.names, context.kernels.total_ns.tolist(), strict=True)
     trains = work.updates or any(total and _TRAINS.search(name) for name, total in named)
     if trains:
-        known = ascending(work.elements[work.marked(ELEMENTWISE) & work.free & (work.elements > 0)])
-        size = work.elements[marks]
+        known = ascending(work.elements(np.flatnonzero(work.marked(ELEMENTWISE) & work.free)))
+        known = known[known > 0]
+        size = work.elements(np.flatnonzero(marks))
         near = np.searchsorted(known, size - _ROUNDED)
         marks[marks] = np.append(known, _NO_SIZE)[near] <= size + _ROUNDED
         if np.count_nonzero(marks) < _PAIR * np.count_nonzero(context.judged.steps.steady):
@@ -435,7 +433,7 @@ def _chains(context: AdviceContext, work: _Work) -> Iterator[Finding]:
     begin = np.flatnonzero(~np.isin(rows, second))
     end = np.append(begin[1:], len(rows))
     costliest = int(np.add.reduceat(work.ns[rows], begin).argmax())
-    names = work.name[rows[begin[costliest] : end[costliest]]]
+    names = work.name(rows[begin[costliest] : end[costliest]])
     texts = [context.kernels.names[name] for name in names.tolist()]
     yield from _finding(
         context,
@@ -453,7 +451,7 @@ def _calls_operations(context: AdviceContext, work: _Work) -> bool:
 
     A compiled program names each of its kernels otherwise, and has what it could fuse fused.
     """
-    wrapped = work.name[work.marked(WRAPPED)]
+    wrapped = work.name(np.flatnonzero(work.marked(WRAPPED)))
     steps = len(context.judged.typical[0]) if context.judged.steps.has_steady else 0
     return bool(steps and len(wrapped) and np.bincount(wrapped).max() >= 2 * steps)
 
@@ -476,7 +474,7 @@ def _linked(work: _Work, *, of_xla: bool) -> tuple[NDArray[Any], NDArray[Any]]:
     norms = work.marked(NORM)  # one that another follows makes its statistics of all elements first
     norms = norms[here].astype(np.int8) + norms[there]
     close = (norms == 0) | ((norms == 1) & (there == here + 1))
-    close &= work.stream_step[here] == work.stream_step[there]
+    close &= work.stream_step(here) == work.stream_step(there)
     idle = work.between_ns(here, there)
     pairs = pairs[close & (idle >= 0) & (idle <= np.minimum(work.ns[here], work.ns[there]))]
     at = pairs[:-1][np.diff(pairs) == 1]
@@ -493,7 +491,8 @@ def _tiny(work: _Work, can: NDArray[Any]) -> NDArray[Any]:
 
     One that reads nothing, as that of the first gradient, is between a loss and its backward.
     """
-    ns = np.pad(np.where(can, work.ns, 0), 2)
+    ns = np.zeros(len(can) + 4, np.int64)
+    np.multiply(work.ns, can, out=ns[2:-2])
 
     def tiny(block: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         may, *times = block.values()
@@ -501,7 +500,10 @@ def _tiny(work: _Work, can: NDArray[Any]) -> NDArray[Any]:
         return {"": may & (_TINY * times[2] <= around)}
 
     shifted = {str(place): ns[place : place + len(can)] for place in range(5)}
-    return in_blocks({"may": can & (work.arrays > 1), **shifted}, tiny)[""]
+    marks = in_blocks({"may": can, **shifted}, tiny)[""]
+    marked = np.flatnonzero(marks)
+    marks[marked] = work.arrays(marked) > 1
+    return marks
 
 
 def _reduced_between(
@@ -510,13 +512,16 @@ def _reduced_between(
     """Return whether reductions read about as many elements as the elementwise rows around them have."""
     elementwise = (work.role[before] == ELEMENTWISE) & (work.role[after] == ELEMENTWISE)
     ns, ns_before = work.ns[reduction], work.ns[before]
-    reads_all = (_ALIKE * ns >= ns_before / work.arrays[before]) & (ns <= _ALIKE * ns_before)
+    reads_all = (_ALIKE * ns >= ns_before / work.arrays(before)) & (ns <= _ALIKE * ns_before)
     return elementwise & reads_all & _alike(work, before, after)  # type: ignore[no-any-return]
 
 
 def _alike(work: _Work, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
     """Return whether each of two rows have about as many elements; where unknown, take about as long."""
-    elements, ns = ((values[first], values[second]) for values in (work.elements, work.ns))
+    elements, ns = (
+        [work.elements(rows) for rows in (first, second)],
+        [work.ns[rows] for rows in (first, second)],
+    )
     few, many = np.minimum(*elements), np.maximum(*elements)
     alike: NDArray[Any] = np.where(few > 0, many <= _SAME * few, np.maximum(*ns) <= _ALIKE * np.minimum(*ns))
     return alike
@@ -527,8 +532,8 @@ def _neighbors(work: _Work, marks: NDArray[Any]) -> tuple[NDArray[Any], NDArray[
 
     One that follows itself is at another array.
     """
-    linked = marks[1:] & marks[:-1] & (work.stream_step[1:] == work.stream_step[:-1])
-    at = np.flatnonzero(linked & (work.name[1:] != work.name[:-1]))
+    at = np.flatnonzero(marks[1:] & marks[:-1])
+    at = at[(work.stream_step(at) == work.stream_step(at + 1)) & (work.name(at) != work.name(at + 1))]
     at = at[_alike(work, at, at + 1)]
     return at, at + 1
 
@@ -536,7 +541,7 @@ def _neighbors(work: _Work, marks: NDArray[Any]) -> tuple[NDArray[Any], NDArray[
 def _saved_ns(work: _Work, first: NDArray[Any], second: NDArray[Any]) -> float:
     """Return the time of writing what the other row of a pair then reads, and of reading it."""
     # An array for each neighbor.
-    return sum(float((work.ns[rows] / np.maximum(work.arrays[rows], 2)).sum()) for rows in (first, second))
+    return sum(float((work.ns[rows] / np.maximum(work.arrays(rows), 2)).sum()) for rows in (first, second))
 
 
 def _finding(
