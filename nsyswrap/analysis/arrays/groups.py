@@ -355,6 +355,13 @@ def median(values: NDArray[Any]) -> float:
     return (low + high) / 2
 
 
+def sums_before(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the sum of the integers before each position, and of all of them behind the last one."""
+    sums = np.zeros(len(values) + 1, np.uint64 if values.dtype == np.uint64 else np.int64)
+    np.cumsum(values, out=sums[1:])
+    return sums
+
+
 def quantiles(values: NDArray[Any], shares: Sequence[float]) -> NDArray[Any]:
     """Return linear quantiles of all values, one or more, as np.quantile does, which imports numpy.ma."""
     ordered = np.sort(values, axis=None)

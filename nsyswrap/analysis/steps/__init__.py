@@ -24,7 +24,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.groups import ascending, distinct, median, quantiles
+from nsyswrap.analysis.arrays.groups import ascending, distinct, median, quantiles, sums_before
 from nsyswrap.analysis.finding import Note
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.names import CLASSES, LOAD, call_classes, load_calls
@@ -364,7 +364,7 @@ def _differ_in_turn(durations: NDArray[Any], usual: NDArray[Any]) -> bool:
     short, long = quantiles(usual, (0.25, 0.75)) if len(usual) else (0, 0)
     if long <= _WIDE * short:  # those that launch something else are long
         return False
-    until = np.append(0, np.cumsum(durations))
+    until = sums_before(durations)
     for count in range(2, min(_MOST_TURNS, len(durations) // LEAST_STEPS) + 1):
         short, long = quantiles(until[count:] - until[:-count], (0.25, 0.75))
         if long <= _ALIKE * short:

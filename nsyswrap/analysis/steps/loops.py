@@ -10,7 +10,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.groups import median, numbered, order_by_code
+from nsyswrap.analysis.arrays.groups import median, numbered, order_by_code, sums_before
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.nvtx_ranges import marks_named, range_labels
 from nsyswrap.analysis.range_texts import MODULES_DOMAIN, SHAPES_END
@@ -174,7 +174,7 @@ def _behind_updates(calls: ApiCalls, updates: NDArray[Any]) -> NDArray[np.int64]
 
 def _are_alike(calls: ApiCalls, numbers: NDArray[np.uint64], edges: NDArray[np.int64]) -> bool:
     """Return True if nearly all of these steps make nearly the calls of the usual one, in any order."""
-    sums = np.diff(_sums(numbers)[edges])
+    sums = np.diff(sums_before(numbers)[edges])
     equal = sums == np.partition(sums, len(sums) // 2)[len(sums) // 2]
     kinds, codes = numbered(calls.code)
     steps = [codes[first:behind] for first, behind in pairwise(edges.tolist())]
@@ -200,14 +200,15 @@ def _anchors(calls: ApiCalls, numbers: NDArray[np.uint64]) -> list[_Anchor]:
     """Return the calls whose occurrences part the sequence into mostly equal intervals."""
     if len(calls.code) < _LEAST:
         return []
-    sums = _sums(numbers)
+    sums = sums_before(numbers)  # those of random numbers tell the same calls in any order
     before = calls.start_ns - np.concatenate((calls.start_ns[:1], np.maximum.accumulate(calls.end_ns)[:-1]))
     paused = before > _PAUSE * median(before)
     paused[0] = True  # nothing came before the first call
-    gpu_ns = np.append(0, np.cumsum(calls.gpu_ns))
+    gpu_ns = sums_before(calls.gpu_ns)
     span_ns = max(int(calls.start_ns[-1] - calls.start_ns[0]), 1)
     anchors: list[_Anchor] = []
-    for run, after_pause, positions in _every_candidate(calls, numbers, np.flatnonzero(paused), anchors):
+    candidates = _every_candidate(calls, numbers, sums, np.flatnonzero(paused), anchors)
+    for run, after_pause, positions in candidates:
         intervals = np.diff(sums[positions])
         middle = len(intervals) // 2
         # What most are is in the middle. For a single place numpy 2.4 takes long where many are equal.
@@ -239,14 +240,17 @@ def _held(times_ns: NDArray[np.int64]) -> float:
 
 
 def _every_candidate(
-    calls: ApiCalls, numbers: NDArray[np.uint64], paused: NDArray[Any], anchors: Sequence[_Anchor]
+    calls: ApiCalls,
+    numbers: NDArray[np.uint64],
+    sums: NDArray[np.uint64],
+    paused: NDArray[Any],
+    anchors: Sequence[_Anchor],
 ) -> Iterator[tuple[int, bool, NDArray[Any]]]:
     """Yield a number of calls in a row, whether they come after a pause, and where equal ones are.
 
     Of a step that makes each of its calls several times, some calls in a row occur once. They are looked for
-    if no single call will do.
+    if no single call will do. ``sums`` are those of the numbers before each.
     """
-    sums = _sums(numbers)
     kinds, codes = numbered(calls.code)
     for length in (1, *_RUNS):
         if length > 1:
@@ -268,11 +272,6 @@ def _runs(numbers: NDArray[np.uint64], length: int) -> NDArray[np.int64]:
     ordered, codes = runs[order], np.zeros(count, np.int64)
     codes[order[1:]] = np.cumsum(ordered[1:] != ordered[:-1])  # np.unique imports much
     return codes
-
-
-def _sums(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the sums of all numbers before each; those of random ones tell the same calls in any order."""
-    return np.append(np.zeros(1, np.uint64), np.cumsum(numbers, dtype=np.uint64))
 
 
 def _scrambled(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -322,7 +321,7 @@ def _occurrences(calls: ApiCalls, numbers: NDArray[np.uint64], anchor: _Anchor) 
     ends = np.append(start[1:], calls.end_ns[edges[-2] : edges[-1]].max())
     label, single = _label(calls, usual)
     # Where the usual calls end that an occurrence begins with, else where it ends.
-    sums = _sums(numbers)
+    sums = sums_before(numbers)
     first, behind = edges[:-1], edges[:-1] + len(usual)
     more = np.flatnonzero(behind < edges[1:])
     more = more[sums[behind[more]] - sums[first[more]] == numbers[usual].sum(dtype=np.uint64)]
@@ -516,7 +515,7 @@ class _Weights:
 
     def __init__(self, calls: ApiCalls) -> None:
         self._calls = calls
-        self._gpu_ns = np.append(0, np.cumsum(calls.gpu_ns))
+        self._gpu_ns = sums_before(calls.gpu_ns)
         self._span_ns = max(int(calls.end_ns.max() - calls.start_ns[0]), 1)
 
     def parts(self, one: Occurrences) -> tuple[float, float]:
@@ -527,7 +526,7 @@ class _Weights:
 
     def counts(self, one: Occurrences) -> bool:
         """Return True if a loop has kernels, and holds enough of the GPU time or of the time."""
-        kernels = np.append(0, np.cumsum(self._calls.code >= KERNEL_CODE))
+        kernels = sums_before(self._calls.code >= KERNEL_CODE)
         first, last = self._rows(one)
         least = _LEAST_PART_OFTEN if len(one.start_ns) >= _OFTEN else _LEAST_PART
         return bool((kernels[last] > kernels[first]).mean() >= _HALF and max(self.parts(one)) >= least)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.groups import ascending, distinct, order_by_code, rows_by
+from nsyswrap.analysis.arrays.groups import ascending, distinct, order_by_code, rows_by, sums_before
 from nsyswrap.analysis.arrays.spans import Spans, tree
 from nsyswrap.analysis.nvtx_ranges import MAIN_DOMAIN, closed_ranges, range_labels
 from nsyswrap.analysis.range_texts import of_an_operation
@@ -74,7 +74,7 @@ class _Work:
 
     def __init__(self, calls: ApiCalls) -> None:
         self.start_ns = calls.start_ns[calls.works]
-        self._before = np.append(0, np.cumsum(calls.gpu_ns[calls.works]))
+        self._before = sums_before(calls.gpu_ns[calls.works])
 
     def launched_ns(self, start: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
         """Return the GPU time launched in each interval."""
