@@ -28,7 +28,7 @@ from nsyswrap.capture.export import EXACT
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import NAMED, SPANS
 from nsyswrap.capture.selection import select
-from nsyswrap.capture.stream import narrow, one_of
+from nsyswrap.capture.stream import looked_up, narrow, one_of
 
 # The fields that launches and the gaps between operations are computed from, by kind of event.
 READS = {
@@ -131,8 +131,8 @@ def launches_of(capture: Capture) -> Launches:
 def _selected(capture: Capture, every: Launches) -> NDArray[Any]:
     operations = np.zeros(len(gpu_operations_of(capture.whole)), dtype=bool)
     operations[positions_of(capture)] = True
-    rows = np.flatnonzero(operations[every.operation])
-    return rows[calls_selected(capture, every.call[rows])]  # type: ignore[no-any-return]
+    rows = np.flatnonzero(operations[every.operation]).astype(np.int32)
+    return rows.compress(calls_selected(capture, looked_up(every.call, rows)))
 
 
 def calls_selected(capture: Capture, calls: NDArray[Any]) -> NDArray[Any]:
@@ -173,7 +173,7 @@ def _all_launches(capture: Capture) -> Launches:
     launches = Launches(
         call=calls,
         operation=operation,
-        name=name.astype(np.int32),
+        name=name.astype(np.int32, copy=False),
         names=names,
         first=first,
         start_ns=start,

@@ -79,7 +79,8 @@ def kinds_of_kernels(
     ids, codes = numbered_names(capture.viewed(names="full"), "kernel")
     kind_of_name = [kind_of(text) for text in capture.texts(ids)]
     kinds = sorted(set(kind_of_name))
-    return looked_up(np.array([kinds.index(kind) for kind in kind_of_name], np.int32), codes), kinds
+    number = np.array([kinds.index(kind) for kind in kind_of_name], np.min_scalar_type(len(kinds)))
+    return looked_up(number, codes), kinds
 
 
 def event_names(capture: Capture, kind: str) -> TextColumn:

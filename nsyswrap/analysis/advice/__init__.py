@@ -33,6 +33,7 @@ from nsyswrap.analysis.names import call_classes, kernel_classes
 from nsyswrap.analysis.occupancy import GRID, blocks_of
 from nsyswrap.analysis.packed import packed_names
 from nsyswrap.analysis.program_language import language_of
+from nsyswrap.analysis.stream_order import stream_order
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import NOTHING, intersection
@@ -143,6 +144,7 @@ def advise_processes(
         of_processes.append(_of_process(process, least_percent))
         if len(processes) > 1:
             process.finish()
+            capture.whole.release(stream_order)  # others have other streams
     largest: dict[FindingKind, Finding] = {}
     talks = len(processes) > 1 and communicating(capture, gpu_operations_of(capture)).any()
     labels = [f"process {process.process_id}" for process in processes]

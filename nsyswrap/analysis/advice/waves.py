@@ -38,16 +38,30 @@ _BLOCK = 2**16  # kernels at a time, so that intermediate arrays stay in the CPU
 
 
 def few_blocks(context: AdviceContext) -> Iterator[Finding]:
-    """Yield a finding if kernels have fewer blocks than the GPU has multiprocessors.
+    """Yield a finding if kernels have fewer blocks than the GPU has multiprocessors."""
+    found = _with_few_blocks(context)
+    if found is None:
+        return
+    rows, unused, numbers = found
+    marks = context.marks(rows)
+    held_up = blocked(context, marks, context.running(context.operations.computes & ~marks))
+    numbers |= {} if held_up.get("same_stream", True) else held_up
+    yield context.finding(
+        "few_blocks", NOTHING, "cuda_gpu_kern_gb_sum", ceiling_ns=unused, status="estimate", **numbers
+    )
 
-    Kernels that launching limits do not count, nor products that leave a few multiprocessors to others on
-    purpose.
+
+def _with_few_blocks(context: AdviceContext) -> tuple[NDArray[Any], int, dict[str, Any]] | None:
+    """Return the positions of kernels with few blocks, what they leave unused in ns, and the numbers on them.
+
+    None if that is not worth a finding. Kernels that launching limits do not count, nor products that leave a
+    few multiprocessors to others on purpose.
     """
     count = multiprocessors(context.capture.whole)
     chosen = context.long_kernels
     kernels = context.operations.of(chosen)
     if not len(kernels) or count is None:
-        return
+        return None
     blocks = blocks_at(context.capture.whole, kernels.row)
     few = (blocks < count) & ~communicating(context.capture, kernels)
     few &= (blocks < _MOST * count) | ~_of_classes(context, kernels.row, PRODUCTS)
@@ -55,28 +69,21 @@ def few_blocks(context: AdviceContext) -> Iterator[Finding]:
     share = np.where(few, blocks / count, 1.0)
     # At most the rest of the GPU is idle beside each of them. Where that is too little, the sort is saved.
     if not context.worth(int(((kernels.end_ns - kernels.start_ns) * (1 - share)).sum()) + 1):
-        return
+        return None
     unused = max(_unused_ns(kernels, share, rows) for *_, rows in kernels.by_device())
     if not context.worth(unused):
-        return
+        return None
     small = kernels.of(few)
     took = small.end_ns - small.start_ns
     codes, texts = packed_names(context.capture.whole, KERNEL)
-    marks = context.marks(chosen[few])
-    held_up = blocked(context, marks, context.running(context.operations.computes & ~marks))
-    yield context.finding(
-        "few_blocks",
-        NOTHING,
-        "cuda_gpu_kern_gb_sum",
-        ceiling_ns=unused,
-        status="estimate",
-        median_blocks=float(np.median(blocks[few])),
-        multiprocessors=count,
-        kernels=len(small),
-        kernels_ns=int(took.sum()),
-        longest_kernel=texts[int(np.bincount(codes[small.row], took).argmax())],
-        **({} if held_up.get("same_stream", True) else held_up),
-    )
+    numbers = {
+        "median_blocks": float(np.median(blocks[few])),
+        "multiprocessors": count,
+        "kernels": len(small),
+        "kernels_ns": int(took.sum()),
+        "longest_kernel": texts[int(np.bincount(codes[small.row], took).argmax())],
+    }
+    return chosen[few], unused, numbers
 
 
 def last_wave(context: AdviceContext) -> Iterator[Finding]:
