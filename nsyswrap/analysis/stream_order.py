@@ -149,6 +149,10 @@ class StreamOrder:
             self._launched[stream] = rows, times
         return self._launched[stream]
 
+    def forget_streams(self) -> None:
+        """Free the order of the streams that were asked for. It is made again if it is needed again."""
+        self._launched.clear()
+
     def _awaited(self, stream: int, since_ns: int, until_ns: int) -> list[tuple[int, int]]:
         """Return whose events a stream began to await in this time: streams, and when these recorded them."""
         waits = self._waits.get(stream)

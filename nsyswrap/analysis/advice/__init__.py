@@ -37,7 +37,7 @@ from nsyswrap.analysis.stream_order import stream_order
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import NOTHING, intersection
-from nsyswrap.capture.per_capture import per_capture
+from nsyswrap.capture.per_capture import known, per_capture
 from nsyswrap.capture.schema import SPANS
 
 with lazy_imports():  # most captures have one process
@@ -144,7 +144,8 @@ def advise_processes(
         of_processes.append(_of_process(process, least_percent))
         if len(processes) > 1:
             process.finish()
-            capture.whole.release(stream_order)  # others have other streams
+            if order := known(capture.whole, stream_order):
+                order.forget_streams()  # other processes have others
     largest: dict[FindingKind, Finding] = {}
     talks = len(processes) > 1 and communicating(capture, gpu_operations_of(capture)).any()
     labels = [f"process {process.process_id}" for process in processes]
@@ -153,8 +154,8 @@ def advise_processes(
         for piece in pieces:
             if wait and number in wait[0] and piece.kind != "exposed_communication":
                 continue  # what makes a process faster that waits for another one makes it wait longer
-            known = largest.get(piece.kind)
-            if known is None or outweighs(piece, known):
+            before = largest.get(piece.kind)
+            if before is None or outweighs(piece, before):
                 largest[piece.kind] = piece
     if wait:
         largest[wait[1].kind] = wait[1]

@@ -385,6 +385,7 @@ def numbered(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def _numbered(values: NDArray[Any], kind: np.dtype[Any] | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return distinct values and positions of this type; without one, of any that holds them."""
     if len(values) <= 1:
         return values.astype(np.int64), np.zeros(len(values), kind or np.uint8)
     low, high = int(values.min()), int(values.max())
@@ -455,7 +456,10 @@ def group_keys(*keys: NDArray[Any]) -> tuple[NDArray[Any], list[NDArray[Any]]]:
 
 
 def _few_keys(*keys: NDArray[Any]) -> tuple[NDArray[Any], list[NDArray[Any]]] | None:
-    """Number distinct rows block by block, in a tenth of the memory; None if a block has more than a few."""
+    """Number distinct rows block by block, which needs no further array of all rows.
+
+    None if a block has more than a handful of them.
+    """
     codes, numbers = np.empty(len(keys[0]), np.int64), dict[tuple[int, ...], int]()
     blocks = [slice(first, first + BLOCK_ROWS) for first in range(0, len(codes), BLOCK_ROWS)]
     for block in blocks:
